@@ -4,9 +4,10 @@
 //! products alternate, so that other load on the machine affects both; only ratios within one run are meaningful. One
 //! product runs at a time, and each round has new servers on an empty disk.
 //!
-//! The measurements are in `three_servers`, `tree`, `leader_loss` and `scaling`, the goals in `metric`. `elect` is a
-//! benchmark of its own: `pole-elect` against other libraries.
+//! The measurements are in `three_servers`, `arrivals`, `tree`, `leader_loss` and `scaling`, the goals in `metric`. `elect`
+//! is a benchmark of its own: `pole-elect` against other libraries.
 
+mod arrivals;
 mod disk;
 mod elect;
 mod leader_loss;
@@ -74,7 +75,8 @@ type Samples = BTreeMap<(Metric, Product), Vec<f64>>;
 
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("bench", args)?;
-    let all = || Row::value_variants().iter().copied().filter(|row| *row != Row::Elect).collect();
+    let is_default = |row: &Row| !matches!(row, Row::Elect | Row::Arrivals | Row::Observers);
+    let all = || Row::value_variants().iter().copied().filter(is_default).collect();
     let rows: Vec<Row> = if options.only.is_empty() { all() } else { options.only };
     let (rounds, plan) = if options.quick { (1, QUICK) } else { (options.rounds, FULL) };
     if rows.contains(&Row::Elect) {
@@ -95,6 +97,7 @@ fn compare(choice: Choice, rows: &[Row], rounds: usize, plan: Plan) -> Result<Ex
     };
     let launchers = products.iter().map(|product| product.launcher()).collect::<Result<Vec<_>, _>>()?;
 
+    arrivals::calibrate(rows, plan)?;
     let start = Instant::now();
     let mut samples = Samples::new();
     for round in 1..=rounds {
@@ -102,6 +105,7 @@ fn compare(choice: Choice, rows: &[Row], rounds: usize, plan: Plan) -> Result<Ex
             println!("round {round} of {rounds}, {}, after {:.0} s", launcher.product, start.elapsed().as_secs_f64());
             let record = &mut recorder(&mut samples, launcher.product);
             three_servers::run(launcher, rows, plan, record)?;
+            arrivals::run(launcher, rows, plan, record)?;
             tree::run(launcher, rows, plan, record)?;
             leader_loss::run(launcher, rows, plan, record)?;
         }

@@ -1,10 +1,13 @@
-//! The clients of the harness: those of [`pole_client`], and a load generator.
+//! The clients of the harness: those of [`pole_client`], two load generators (`load` keeps
+//! requests outstanding, `arrivals` sends them at a rate), and a server to calibrate them (`echo`).
 //!
 //! All run on one thread. A load generator shares the machine with the servers, so it must be cheap.
 //!
 //! The requests of benchmarks and of the soak, and the checks of their results, are in [`crate::bench`] and
 //! [`crate::soak`].
 
+pub mod arrivals;
+pub mod echo;
 pub mod load;
 
 pub use pole_client::asynchronous::{Answer, Connection, Event, Refusal, Session, Timing};

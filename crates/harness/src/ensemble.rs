@@ -43,6 +43,8 @@ pub struct Setup {
     pub name: String,
     /// The number of servers. A single one is started as a standalone server.
     pub servers: usize,
+    /// How many of the servers, counted from the last, are observers.
+    pub observers: usize,
     /// Lines for every `zoo.cfg`, after the generated ones. A later line overrides an earlier one.
     pub config: Vec<String>,
 }
@@ -50,7 +52,7 @@ pub struct Setup {
 impl Setup {
     /// Servers with the values of Apache's sample configuration.
     pub fn new(name: &str, servers: usize) -> Self {
-        Self { name: name.to_owned(), servers, config: Vec::new() }
+        Self { name: name.to_owned(), servers, observers: 0, config: Vec::new() }
     }
 
     /// Adds a line to every `zoo.cfg`.
@@ -265,8 +267,13 @@ fn zoo_cfg(setup: &Setup, ports: &[Ports], id: usize, data: &Path) -> String {
         data.display()
     );
     if ports.len() > 1 {
+        let is_observer = |id: usize| id + setup.observers > ports.len();
         for (id, server_ports) in (1..).zip(ports) {
-            text += &format!("server.{id}=127.0.0.1:{}:{}\n", server_ports.quorum, server_ports.election);
+            let role = if is_observer(id) { ":observer" } else { "" };
+            text += &format!("server.{id}=127.0.0.1:{}:{}{role}\n", server_ports.quorum, server_ports.election);
+        }
+        if is_observer(id) {
+            text += "peerType=observer\n";
         }
     }
     for line in &setup.config {

@@ -13,6 +13,10 @@ pub(super) enum Row {
     Latency,
     /// 1 to 100 sessions with one outstanding write each.
     Curve,
+    /// Writes that arrive at 200 to 20,000 a second.
+    Arrivals,
+    /// Three servers with five observers and without.
+    Observers,
     /// Time without a write after `kill -9` of the leader.
     Kill,
     /// Time without a write after SIGSTOP of the leader.
@@ -74,6 +78,22 @@ pub(super) enum Metric {
     CurveP99(u16),
     /// CPU time of all servers for a write of these.
     CurveCpu(u16),
+    /// Writes that arrive at this rate.
+    ArrivalsP50(u16),
+    /// Writes that arrive at this rate.
+    ArrivalsP99(u16),
+    /// CPU time of all servers for a write of these.
+    ArrivalsCpu(u16),
+    /// Syncs of all servers for a write of these.
+    ArrivalsSyncs(u16),
+    /// Writes at a fixed rate beside this many observers.
+    ObserversP50(u16),
+    /// Writes at a fixed rate beside this many observers.
+    ObserversP99(u16),
+    /// CPU time of the leader for a write of these.
+    ObserversLeaderCpu(u16),
+    /// Bytes that the leader sends to one observer for a write of these.
+    ObserversBytes(u16),
     /// From the kill to the next write.
     Kill,
     /// From the freeze to the next write.
@@ -118,6 +138,18 @@ impl Metric {
             Self::CurveP50(writers) => return format!("writers with one write at a time: {writers}, p50"),
             Self::CurveP99(writers) => return format!("writers with one write at a time: {writers}, p99"),
             Self::CurveCpu(writers) => return format!("writers with one write at a time: {writers}, CPU per write"),
+            Self::ArrivalsP50(rate) => return format!("{rate} writes arrive a second, p50"),
+            Self::ArrivalsP99(rate) => return format!("{rate} writes arrive a second, p99"),
+            Self::ArrivalsCpu(rate) => return format!("{rate} writes arrive a second, CPU per write"),
+            Self::ArrivalsSyncs(rate) => return format!("{rate} writes arrive a second, syncs per write"),
+            Self::ObserversP50(count) => return format!("2,000 writes/s, {count} observers, p50"),
+            Self::ObserversP99(count) => return format!("2,000 writes/s, {count} observers, p99"),
+            Self::ObserversLeaderCpu(count) => {
+                return format!("2,000 writes/s, {count} observers, leader's CPU per write");
+            }
+            Self::ObserversBytes(count) => {
+                return format!("2,000 writes/s, {count} observers, bytes per write and observer");
+            }
             Self::WriteCpu => "writes: CPU of all servers per write",
             Self::WriteRate => "writes a second",
             Self::WriteP50 => "writes: latency p50",
@@ -152,6 +184,10 @@ impl Metric {
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::WriteCpu | Self::ReadCpu | Self::LoneCpu | Self::CurveCpu(_) => "µs",
+            Self::ArrivalsCpu(_) | Self::ObserversLeaderCpu(_) => "µs",
+            Self::ArrivalsP50(_) | Self::ArrivalsP99(_) | Self::ObserversP50(_) | Self::ObserversP99(_) => "ms",
+            Self::ArrivalsSyncs(_) => "",
+            Self::ObserversBytes(_) => "B",
             Self::WriteRate | Self::ReadRate => "/s",
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => "%",
             Self::MemoryFresh | Self::MemoryLoaded | Self::MemoryTree => "MB",
@@ -177,6 +213,11 @@ impl Metric {
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Informative,
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Informative,
             Self::LoneCpu | Self::CurveP50(_) | Self::CurveP99(_) | Self::CurveCpu(_) => Goal::Informative,
+            Self::ArrivalsP50(_) | Self::ArrivalsP99(_) | Self::ArrivalsCpu(_) | Self::ArrivalsSyncs(_) => {
+                Goal::Informative
+            }
+            Self::ObserversP50(_) | Self::ObserversP99(_) | Self::ObserversLeaderCpu(_) => Goal::Informative,
+            Self::ObserversBytes(_) => Goal::Informative,
         }
     }
 

@@ -73,7 +73,7 @@ pub(super) fn run(
 }
 
 /// The reason why a measurement failed.
-enum MeasureError {
+pub(super) enum MeasureError {
     Client(client::Error),
     /// The servers do not run, or not as they should.
     Servers(Failure),
@@ -93,7 +93,7 @@ impl From<Failure> for MeasureError {
 
 /// Measures, and again if the servers were unavailable meanwhile, which is printed. Without replies there is no
 /// value, and a round that took minutes should not be lost because of that.
-fn with_retries<T>(what: &str, mut measure: impl FnMut() -> Result<T, MeasureError>) -> Result<T, Failure> {
+pub(super) fn with_retries<T>(what: &str, mut measure: impl FnMut() -> Result<T, MeasureError>) -> Result<T, Failure> {
     for attempt in 1..=ATTEMPTS {
         match measure() {
             Ok(found) => return Ok(found),
@@ -208,10 +208,10 @@ fn curve(ensemble: &Ensemble, plan: Plan, record: &mut dyn FnMut(Metric, f64)) -
 
 /// The size of a load.
 #[derive(Clone, Copy)]
-struct Shape {
-    sessions: usize,
+pub(super) struct Shape {
+    pub(super) sessions: usize,
     /// Requests in flight of each session.
-    outstanding: usize,
+    pub(super) outstanding: usize,
 }
 
 /// Every session has a node of its own and repeats the same request.
@@ -221,24 +221,36 @@ fn under_load(
     shape: Shape,
     request: impl Fn(&str) -> Request,
 ) -> Result<LoadResult, MeasureError> {
-    let Shape { sessions, outstanding } = shape;
-    let path = |session: usize| format!("/bench-{session}");
     let addresses = ensemble.addresses();
-    let lanes: Vec<Lane> = (0..sessions)
-        .map(|session| {
-            let address = addresses[session % addresses.len()];
-            Lane { address, request: request(&path(session)), outstanding }
-        })
-        .collect();
+    let lanes = lanes(&addresses, shape, request);
     drive(async {
-        let nodes = (0..sessions).map(|n| client::create(&path(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
-        load::send_all(addresses[0], nodes, FULL_LOAD.outstanding, Some(ErrorCode::NodeExists)).await?;
-        // A read at another server must find the node.
-        for address in &addresses {
-            load::send_all(*address, std::iter::once(client::sync()), 1, None).await?;
-        }
+        create_nodes(&addresses, shape.sessions).await?;
         run_load(ensemble, Load::open(&lanes).await?, plan).await
     })
+}
+
+/// Sessions spread over these servers, each with a request for its own node.
+pub(super) fn lanes(addresses: &[SocketAddr], shape: Shape, request: impl Fn(&str) -> Request) -> Vec<Lane> {
+    let lane = |session: usize| Lane {
+        address: addresses[session % addresses.len()],
+        request: request(&node(session)),
+        outstanding: shape.outstanding,
+    };
+    (0..shape.sessions).map(lane).collect()
+}
+
+/// Creates the node of every session, and waits until all these servers have them.
+pub(super) async fn create_nodes(addresses: &[SocketAddr], sessions: usize) -> Result<(), client::Error> {
+    let nodes = (0..sessions).map(|n| client::create(&node(n), &[b'x'; PAYLOAD_BYTES], CreateMode::Persistent));
+    load::send_all(addresses[0], nodes, FULL_LOAD.outstanding, Some(ErrorCode::NodeExists)).await?;
+    for address in addresses {
+        load::send_all(*address, std::iter::once(client::sync()), 1, None).await?;
+    }
+    Ok(())
+}
+
+fn node(session: usize) -> String {
+    format!("/bench-{session}")
 }
 
 /// Runs a load, and measures the CPU time of the servers and the generator in its window.
@@ -276,7 +288,7 @@ fn memory_mb(ensemble: &Ensemble) -> f64 {
     ensemble.usage().resident_bytes as f64 / 1e6 / ensemble.servers().len() as f64
 }
 
-fn ms(tally: &Tally, percent: f64) -> f64 {
+pub(super) fn ms(tally: &Tally, percent: f64) -> f64 {
     tally.latency(percent).as_secs_f64() * 1e3
 }
 
@@ -319,7 +331,7 @@ const SERVERS: usize = 3;
 const FULL_LOAD: Shape = Shape { sessions: 30, outstanding: 16 };
 /// The points of the curve.
 const WRITERS: [u16; 7] = [1, 2, 4, 8, 16, 30, 100];
-const PAYLOAD_BYTES: usize = 1024;
+pub(super) const PAYLOAD_BYTES: usize = 1024;
 const MANY_SESSIONS: usize = 1000;
 
 #[test]

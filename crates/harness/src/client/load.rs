@@ -50,12 +50,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let latencies = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are in order");
         Self { replies: 0, latencies }
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.replies += other.replies;
         self.latencies.add(&other.latencies).expect("all have the same bounds");
     }
@@ -95,11 +95,7 @@ impl Load {
     pub async fn open(lanes: &[Lane]) -> Result<Self, Error> {
         let mut opening = JoinSet::new();
         for lane in lanes.iter().cloned() {
-            opening.spawn_local(async move {
-                let (connection, _) =
-                    Connection::open(lane.address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await?;
-                Ok::<_, Error>((Runner::new(connection, template(&lane.request)), lane.outstanding))
-            });
+            opening.spawn_local(async move { Ok::<_, Error>((Runner::open(&lane).await?, lane.outstanding)) });
         }
         let mut lanes = Vec::new();
         while let Some(opened) = opening.join_next().await {
@@ -206,66 +202,85 @@ pub async fn close(connection: &mut Connection, xid: i32) -> Result<(), Error> {
 }
 
 /// A running lane.
-struct Runner {
-    connection: Connection,
+pub(super) struct Runner {
+    pub(super) connection: Connection,
     frame: Bytes,
     next_xid: i32,
-    /// Send times of the requests without a reply, oldest first. Their xids are consecutive.
+    /// Times from which the requests without a reply are measured, oldest first. Their xids are consecutive.
     sent: VecDeque<Instant>,
     tally: Tally,
 }
 
 impl Runner {
-    fn new(connection: Connection, frame: Bytes) -> Self {
-        Self { connection, frame, next_xid: 1, sent: VecDeque::new(), tally: Tally::new() }
+    pub(super) async fn open(lane: &Lane) -> Result<Self, Error> {
+        let (connection, _) = Connection::open(lane.address, &connect_request(SESSION_TIMEOUT), CONNECT_LIMIT).await?;
+        let frame = template(&lane.request);
+        Ok(Self { connection, frame, next_xid: 1, sent: VecDeque::new(), tally: Tally::new() })
     }
 
     async fn run(mut self, outstanding: usize, window: Window) -> Result<Tally, Error> {
         let mut now = Instant::now();
         loop {
             while now < window.until && self.sent.len() < outstanding {
-                self.connection.frames().send_template(self.next_xid, &self.frame);
-                self.next_xid += 1;
-                self.sent.push_back(now);
+                self.send(now);
             }
             if self.sent.is_empty() {
-                close(&mut self.connection, self.next_xid).await?;
-                return Ok(self.tally);
+                return self.close().await;
             }
             self.connection.flush().await?;
             self.connection.fill().await?;
             now = Instant::now();
-            while let Some(header) = self.connection.skip_reply()? {
-                self.record(header, now, window)?;
-            }
+            self.take_replies(|_| now >= window.from && now < window.until)?;
         }
     }
 
-    fn record(&mut self, header: pole_jute::ReplyHeader, now: Instant, window: Window) -> Result<(), Error> {
-        let expected = self.next_xid - self.sent.len() as i32;
-        if header.xid != expected {
-            return Err(Error::Order { expected, got: header.xid });
-        }
-        if header.err != ErrorCode::Ok {
-            return Err(Error::Refused(header.err));
-        }
-        let sent = self.sent.pop_front().ok_or(Error::Order { expected, got: header.xid })?;
-        if now >= window.from && now < window.until {
-            self.tally.replies += 1;
-            self.tally.latencies.saturating_record((now - sent).as_micros() as u64);
+    /// Appends the request to the output buffer. Its latency counts from `since`.
+    pub(super) fn send(&mut self, since: Instant) {
+        self.connection.frames().send_template(self.next_xid, &self.frame);
+        self.next_xid += 1;
+        self.sent.push_back(since);
+    }
+
+    /// Whether every request is answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Checks the replies that have arrived, and records those whose request, measured from the given time, counts.
+    pub(super) fn take_replies(&mut self, counts: impl Fn(Instant) -> bool) -> Result<(), Error> {
+        let now = Instant::now();
+        while let Some(header) = self.connection.skip_reply()? {
+            let expected = self.next_xid - self.sent.len() as i32;
+            if header.xid != expected {
+                return Err(Error::Order { expected, got: header.xid });
+            }
+            if header.err != ErrorCode::Ok {
+                return Err(Error::Refused(header.err));
+            }
+            let since = self.sent.pop_front().ok_or(Error::Order { expected, got: header.xid })?;
+            if counts(since) {
+                self.tally.replies += 1;
+                self.tally.latencies.saturating_record((now - since).as_micros() as u64);
+            }
         }
         Ok(())
+    }
+
+    /// Closes the session and returns what was recorded.
+    pub(super) async fn close(mut self) -> Result<Tally, Error> {
+        close(&mut self.connection, self.next_xid).await?;
+        Ok(self.tally)
     }
 }
 
 /// Longer than any pause between two requests of a load, so that no pings are needed.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A server that takes longer than this to open a session fails the benchmark.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// A request without a reply this long after the window counts as lost.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The pause between two turns of the event loop. It is short compared with the latencies under load, which are
 /// milliseconds. A shorter pause would cost the servers CPU time, a longer one would limit the throughput of the
@@ -277,36 +292,18 @@ const LATENCY_US_MAX: u64 = 60_000_000;
 
 #[cfg(test)]
 mod tests {
-    use pole_jute::{ConnectResponse, Record as _, Writer};
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpListener;
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::client::set_data;
+    use crate::client::{echo, set_data};
 
-    /// Measures a server that opens a session and then runs `then`.
-    async fn measure<T: Future<Output = ()> + 'static>(
-        then: fn(TcpStream) -> T,
-        length: Duration,
-    ) -> Result<Tally, Error> {
+    /// Measures a server that answers this many requests and then closes the connection.
+    async fn measure(requests: usize, length: Duration) -> Result<Tally, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let lane = Lane { address: listener.local_addr().unwrap(), request: set_data("/a", b""), outstanding: 1 };
-        let serve = async move {
-            let mut stream = listener.accept().await.unwrap().0;
-            frame(&mut stream).await;
-            let session = ConnectResponse {
-                protocol_version: 0,
-                timeout: SESSION_TIMEOUT.as_millis() as i32,
-                session_id: 1,
-                passwd: None,
-                read_only: None,
-            };
-            answer(&mut stream, |writer| session.write(writer)).await;
-            then(stream).await;
-        };
         let load = async {
-            tokio::task::spawn_local(serve);
+            tokio::task::spawn_local(async move { echo::serve(listener.accept().await.unwrap().0, requests).await });
             let load = Load::open(&[lane]).await?;
             let from = Instant::now();
             load.run(Window { from, until: from + length }).await
@@ -314,43 +311,20 @@ mod tests {
         LocalSet::new().run_until(load).await
     }
 
-    async fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
-        let mut body = vec![0; stream.read_u32().await.ok()? as usize];
-        stream.read_exact(&mut body).await.ok().map(|_| body)
-    }
-
-    async fn answer(stream: &mut TcpStream, body: impl FnOnce(&mut Writer)) {
-        let mut writer = Writer::new();
-        writer.frame(body);
-        // The client may have closed the connection already.
-        let _ = stream.write_all(&writer.into_bytes()).await;
-    }
-
-    async fn answers_all(mut stream: TcpStream) {
-        while let Some(request) = frame(&mut stream).await {
-            let header = [&request[..4], &[0; 12]].concat();
-            answer(&mut stream, |writer| writer.raw(&header)).await;
-        }
-    }
-
-    async fn closes_after_a_request(mut stream: TcpStream) {
-        frame(&mut stream).await;
-    }
-
     #[tokio::test]
     async fn replies_within_the_window_are_counted() {
-        assert!(measure(answers_all, Duration::from_millis(50)).await.unwrap().replies > 0);
+        assert!(measure(usize::MAX, Duration::from_millis(50)).await.unwrap().replies > 0);
     }
 
     #[tokio::test]
     async fn a_window_without_a_reply_is_an_error() {
-        let measured = measure(answers_all, Duration::ZERO).await;
+        let measured = measure(usize::MAX, Duration::ZERO).await;
         assert!(matches!(measured, Err(Error::Silent(Duration::ZERO))), "{measured:?}");
     }
 
     #[tokio::test]
     async fn a_connection_that_breaks_is_an_error() {
-        let measured = measure(closes_after_a_request, Duration::from_secs(60)).await;
+        let measured = measure(1, Duration::from_secs(60)).await;
         assert!(matches!(measured, Err(Error::Closed | Error::Io(_))), "{measured:?}");
     }
 }

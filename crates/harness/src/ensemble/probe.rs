@@ -57,6 +57,12 @@ impl Probe {
         self.field("Received: ")?.parse().ok()
     }
 
+    /// A number of the server's `mntr` page.
+    pub fn number(self, name: &str) -> Option<f64> {
+        let page = self.ask("mntr")?;
+        page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t')?.trim().parse().ok())
+    }
+
     fn field(self, name: &str) -> Option<String> {
         let answer = self.ask("srvr")?;
         answer.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
