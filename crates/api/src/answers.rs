@@ -93,6 +93,9 @@ pub struct Server {
     pub fsync_p99_ms: Option<f64>,
     /// The bandwidth to and from other servers where a bulk transfer was measured, in megabits per second.
     pub bandwidth_mbit: BTreeMap<u64, f64>,
+    /// By how much earlier its clients are answered because it counts acknowledgements itself instead of waiting for the
+    /// leader to announce a commit, in milliseconds; null if it does not.
+    pub direct_saving_ms: Option<f64>,
     /// Whether it answers.
     pub alive: bool,
 }

@@ -42,6 +42,7 @@ fn bounds(sabotage: Sabotage) -> Bounds {
         Sabotage::HidesPromises => Bounds { hints: true, timeouts: 1, ..no_faults },
         Sabotage::ForgetsPromises => Bounds { hints: true, crashes: 1, ..no_faults },
         Sabotage::ClaimsNewerHistory => Bounds { crashes: 1, writes: 1, ..no_faults },
+        Sabotage::CountsProposals => Bounds { writes: 1, direct: true, start: Start::Serving, ..no_faults },
         // Servers 1 and 4 are a quorum after the change, 2 and 3 one before it.
         Sabotage::CountsNewMembersAtOnce => {
             Bounds { timeouts: 2, writes: 1, start: Start::Serving, change: Some(Members(0b1001)), ..no_faults }

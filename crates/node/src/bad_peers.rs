@@ -109,7 +109,7 @@ fn a_leader_that_answers_a_connection_out_of_order_is_abandoned_and_the_connecti
     let propose = |counter, origin, committed| {
         let entry = Entry { zxid: Zxid::new(epoch, counter), origin, body: Bytes::new() };
         let prev = if counter == 1 { zero } else { Zxid::new(epoch, counter - 1) };
-        Message::Zab(Zab::Propose { epoch, prev, entries: Vec::from([entry]), committed })
+        Message::Zab(Zab::Propose { epoch, prev, entries: Vec::from([entry]), committed, listeners: Vec::new() })
     };
     receive(&mut node, propose(1, attachment.expect("it is forwarded"), zero));
     receive(&mut node, Message::Zab(Zab::Commit { epoch, zxid: Zxid::new(epoch, 1) }));

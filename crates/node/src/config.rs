@@ -1,6 +1,6 @@
 //! The configuration of one server. It is parsed and validated elsewhere, and trusted here.
 
-use pole_oracle::ResignConfig;
+use pole_oracle::{DIRECT_ACKS_MARGIN, ResignConfig};
 use pole_types::{Membership, ServerId, Span, Voters};
 use pole_zab::Limits;
 
@@ -56,6 +56,8 @@ pub struct Config {
     pub snapshot_bytes: Option<u64>,
     /// The maximum number of proposals under way. Further requests wait in their queue.
     pub outstanding_max: usize,
+    /// `pole.directAcks`: a follower counts acknowledgements itself if its clients gain more than this; `None`: never.
+    pub direct_acks: Option<Span>,
     /// `pole.resign` and `pole.resign.*`: when the leader resigns in favour of a better one.
     pub resign: ResignConfig,
     /// Limits of the agreement.
@@ -91,6 +93,7 @@ impl Config {
             snapshot_every: 100_000,
             snapshot_bytes: Some(4 << 30),
             outstanding_max: 1_000,
+            direct_acks: Some(DIRECT_ACKS_MARGIN),
             resign: ResignConfig::default(),
             limits: Limits::default(),
         }

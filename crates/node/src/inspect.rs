@@ -80,6 +80,22 @@ impl<M: Machine> Node<M> {
         self.config.voters().iter().filter(is_candidate).map(|id| (id, view(id))).collect()
     }
 
+    /// By how much earlier the clients of each follower are answered under the present leader because acknowledgements
+    /// are sent to it directly. Followers for which that does not pay are not listed. On a follower, as far as the
+    /// leader's reports allow.
+    pub fn direct_savings(&self, now: Time) -> BTreeMap<ServerId, Span> {
+        let Some((leader, _)) = self.serving() else { return BTreeMap::new() };
+        let views = self.views(Moment::BeforeResignation, now);
+        let Some(Some(view)) = views.get(&leader) else { return BTreeMap::new() };
+        let saving = |id: &ServerId| (*id, pole_oracle::direct_saving(view, *id));
+        view.serving().iter().map(saving).filter(|(_, saving)| *saving > Span::ZERO).collect()
+    }
+
+    /// How often direct acknowledgements showed a commit here before the leader announced it.
+    pub fn committed_directly(&self) -> u64 {
+        self.committed_directly
+    }
+
     /// The epoch for which scores are computed.
     pub fn next_epoch(&self) -> u64 {
         self.election.round().epoch + 1

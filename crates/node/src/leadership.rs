@@ -3,7 +3,7 @@
 //! It exists from the moment in which a quorum has adopted our history until we lead no longer, and ends as a whole, so
 //! that nothing of one leadership reaches the next.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use pole_types::{ServerId, SessionId, Time};
 
@@ -27,6 +27,8 @@ pub(crate) struct Leadership {
     pub(crate) confirmations: Confirmations,
     pub(crate) expiry: Expiry,
     pub(crate) transfer: Option<Transfer>,
+    /// The followers that gain from direct acknowledgements of their requests, by the round trips of the last heartbeat.
+    pub(crate) listeners: BTreeSet<ServerId>,
 }
 
 impl Leadership {
@@ -41,6 +43,7 @@ impl Leadership {
             confirmations: Confirmations::default(),
             expiry,
             transfer: None,
+            listeners: BTreeSet::new(),
         }
     }
 
@@ -65,15 +68,15 @@ impl Leadership {
         self.inbox.is_empty() && self.chores.is_empty()
     }
 
-    /// The next request to propose: a few of our own, then those of clients.
-    pub(crate) fn next_request(&mut self) -> Option<Request> {
+    /// The next request to propose, with the server that it came from: a few of our own, then those of clients.
+    pub(crate) fn next_request(&mut self, me: ServerId) -> Option<(ServerId, Request)> {
         if let Some(left) = self.chores_allowed.checked_sub(1)
             && let Some(request) = self.chores.pop_front()
         {
             self.chores_allowed = left;
-            return Some(request);
+            return Some((me, request));
         }
-        self.inbox.pop_front().map(|(_, request)| request)
+        self.inbox.pop_front()
     }
 
     /// Whether new proposals wait for a hand-over.

@@ -38,7 +38,7 @@ impl<M: Machine> Node<M> {
         if self.zab.log().last() == self.zab.members_version() {
             let body = self.machine.nothing(self.zab.next_zxid(), self.wall_ms);
             let origin = Origin { session: SessionId::default(), cxid: Cxid::OWN };
-            self.with_zab(|zab, outputs| zab.propose(Vec::from([(origin, body)]), outputs));
+            self.with_zab(|zab, outputs| zab.propose(Vec::from([(origin, body)]), Vec::new(), outputs));
         }
         let is_idle = self.leadership.as_ref().is_some_and(|leadership| leadership.transfer.is_none());
         if is_idle && !self.config.voters().may_lead(self.config.me) {

@@ -77,6 +77,8 @@ pub struct Node<M> {
     pub(crate) failed_attempts: u32,
     /// When we last opened an epoch because another server had promised a higher one.
     pub(crate) reopened: Option<Time>,
+    /// How often direct acknowledgements showed a commit before the leader did.
+    pub(crate) committed_directly: u64,
     /// Outputs of the agreement that are not carried out yet.
     pending: VecDeque<Output>,
     /// A scratch buffer for the outputs of one call, reused to avoid reallocation.
@@ -114,6 +116,7 @@ impl<M: Machine> Node<M> {
             heartbeat: config.heartbeat,
             half_life: config.rate_half_life,
             started: now,
+            direct_acks: config.direct_acks,
             ..MeasureConfig::default()
         };
         Self {
@@ -145,6 +148,7 @@ impl<M: Machine> Node<M> {
             electing_elsewhere: BTreeSet::new(),
             failed_attempts: 0,
             reopened: None,
+            committed_directly: 0,
             pending: VecDeque::new(),
             zab_outputs: Vec::new(),
             halted: false,
@@ -552,6 +556,7 @@ impl<M: Machine> Node<M> {
                     self.abandon("the quorum is lost", Cause::QuorumLost, out);
                 }
             }
+            Output::CommittedDirectly => self.committed_directly += 1,
             Output::Outbid { .. } => self.outbid(out),
             Output::HandedOver { round, choice, asked } => self.handed_over(round, choice, asked, out),
         }

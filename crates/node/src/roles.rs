@@ -243,6 +243,7 @@ impl<M: Machine> Node<M> {
         let early = core::mem::take(&mut self.early_requests);
         early.into_iter().for_each(|(from, request)| leadership.submit(from, request, self.now));
         self.leadership = Some(leadership);
+        self.update_listeners();
         self.serve(self.config.me, epoch, out);
         self.resend_syncs(out);
     }
@@ -460,12 +461,21 @@ impl<M: Machine> Node<M> {
         for peer in peers {
             self.heartbeat(peer, out);
         }
+        self.update_listeners();
         if self.leadership.as_ref().is_some_and(|leadership| leadership.transfer.is_none()) {
             let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
             let standing = self.zab.standing();
             if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, standing, epoch, pause) {
                 self.transfer(Some(to), None, out);
             }
+        }
+    }
+
+    /// Leader: decides from the measured round trips for which followers direct acknowledgements pay.
+    fn update_listeners(&mut self) {
+        let standing = self.zab.standing();
+        if let Some(leadership) = &mut self.leadership {
+            leadership.listeners = self.scoring.listeners(self.now, standing);
         }
     }
 

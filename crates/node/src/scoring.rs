@@ -194,6 +194,12 @@ impl Scoring {
         ranked
     }
 
+    /// The followers whose clients gain from direct acknowledgements while this server leads.
+    pub(crate) fn listeners(&self, now: Time, standing: Standing) -> BTreeSet<ServerId> {
+        let view = self.measurements.view(now, self.last_leader, &self.suspected, Moment::BeforeResignation, standing);
+        view.serving().iter().copied().filter(|id| pole_oracle::direct_saving(&view, *id) > Span::ZERO).collect()
+    }
+
     /// Decides whether this leader should resign, and in favour of which server.
     pub(crate) fn consider_resignation(&mut self, now: Time, standing: Standing, epoch: u64, pause: Span) -> Decision {
         let own = self.gossip(now, standing, Moment::BeforeResignation, epoch).rank;

@@ -5,6 +5,7 @@
 //! - A client does not notice a leader change: held requests are matched against the recovered history, and those not
 //!   found are sent again, in order.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -126,10 +127,11 @@ impl<M: Machine> Node<M> {
             return;
         }
         let mut batch = Vec::new();
+        let mut sources = BTreeSet::new();
         let first = self.zab.next_zxid();
         while room > 0
             && !self.machine.is_waiting()
-            && let Some(request) = leadership.next_request()
+            && let Some((source, request)) = leadership.next_request(self.config.me)
         {
             let zxid = Zxid::new(first.epoch(), first.counter() + batch.len() as u32);
             if request.origin.cxid != Cxid::OWN {
@@ -141,13 +143,15 @@ impl<M: Machine> Node<M> {
             if let Some(body) = self.machine.prepare(zxid, &request, self.wall_ms, &may_change) {
                 let is_change = (M::MEMBERS_OF.0)(&body).is_some();
                 batch.push((request.origin, body));
+                sources.insert(source);
                 room -= 1;
                 if is_change {
                     break;
                 }
             }
         }
-        self.with_zab(|zab, outputs| zab.propose(batch, outputs));
+        let listeners = sources.intersection(&leadership.listeners).copied().collect();
+        self.with_zab(|zab, outputs| zab.propose(batch, listeners, outputs));
     }
 
     /// Proposals that are not yet committed.

@@ -7,6 +7,7 @@
 //! ```text
 //! measure/   round trips, rates, bandwidths, disk   -> Measurements, Report (what is sent)
 //! view       Measurements + suspected servers       -> View (input of an oracle)
+//! direct     View + follower                        -> what direct acknowledgements save
 //! oracles/   View + epoch                           -> Assessed (score and inputs)
 //! resign     own score, other scores, now           -> Decision (stay or resign, and why)
 //! spec       "latency/1ms"                          -> Box<dyn Oracle>
@@ -21,6 +22,7 @@
 extern crate alloc;
 
 mod class;
+mod direct;
 mod measure;
 mod oracle;
 mod oracles;
@@ -30,13 +32,14 @@ mod view;
 mod what_if;
 
 pub use class::Class;
+pub use direct::{DIRECT_ACKS_MARGIN, direct_saving};
 pub use measure::{
     Bandwidths, DiskTimes, Gossip, InvalidProbe, MeasureConfig, Measurements, Report, RequestRate, RoundTrips,
 };
 pub use oracle::{Advantage, Assessed, Better, InvalidScore, Oracle, Scale, display_inputs, fingerprint};
 pub use oracles::{
     Combined, Consensus, Custom, History, InvalidPart, Latency, Part, Preference, Recovery, Request, Rotating,
-    WorstCase, consensus_time, hop_time,
+    WorstCase, consensus_time, hop, hop_time,
 };
 pub use resign::{Decision, ResignConfig, Resignation, Situation, StayReason};
 pub use spec::{Spec, SpecError};

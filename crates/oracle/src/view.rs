@@ -48,6 +48,7 @@ pub struct View {
     disk: BTreeMap<ServerId, Span>,
     bandwidths: BTreeMap<ServerId, u64>,
     probe_milli: Option<i64>,
+    direct_acks: Option<Span>,
     previous: BTreeMap<u64, Score>,
 }
 
@@ -101,6 +102,7 @@ impl View {
             lacking,
             disk,
             probe_milli: measured.probe_milli(now),
+            direct_acks: measured.config.direct_acks,
             previous: measured.last_scores(moment),
         }
     }
@@ -224,6 +226,20 @@ impl View {
     #[must_use]
     pub fn probe_milli(&self) -> Option<i64> {
         self.probe_milli
+    }
+
+    /// What a follower's clients must gain before the leader has acknowledgements sent to it directly; `None`: it never
+    /// has.
+    #[must_use]
+    pub fn direct_acks(&self) -> Option<Span> {
+        self.direct_acks
+    }
+
+    /// The same view with or without direct acknowledgements.
+    #[must_use]
+    pub fn with_direct_acks(mut self, margin: Option<Span>) -> Self {
+        self.direct_acks = margin;
+        self
     }
 
     /// The same view with another rate of a server of N' or an observer.

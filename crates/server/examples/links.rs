@@ -175,7 +175,7 @@ async fn linked() -> (Server, Server) {
 fn proposals() -> Message {
     let entry = |n| Entry { zxid: Zxid::new(Epoch(1), n), origin: Origin::default(), body: vec![7; 1024].into() };
     let (epoch, prev, committed) = (Epoch(1), Zxid::ZERO, Zxid::ZERO);
-    Message::Zab(Zab::Propose { epoch, prev, entries: (1..=50).map(entry).collect(), committed })
+    Message::Zab(Zab::Propose { epoch, prev, entries: (1..=50).map(entry).collect(), committed, listeners: Vec::new() })
 }
 
 fn each(count: u32, mut act: impl FnMut()) -> u128 {

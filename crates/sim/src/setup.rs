@@ -62,6 +62,8 @@ pub struct Setup {
     pub heartbeat: Span,
     /// When the leader resigns; none: the short times that suit a short run, if `tuning` enables it.
     pub resign: Option<ResignConfig>,
+    /// What a follower's clients must gain before it counts acknowledgements itself; none: it never does.
+    pub direct_acks: Option<Span>,
     pub(crate) line: LineKind,
     pub(crate) network: Settings,
     pub(crate) disk: Timing,
@@ -132,6 +134,7 @@ impl Setup {
             payload_bytes: 0,
             heartbeat: Span::from_ms(1_000),
             resign: None,
+            direct_acks: None,
             line: LineKind::Even(line),
             network: Settings {
                 lost_per_mille: 0,
@@ -219,6 +222,8 @@ impl Setup {
             resign: rng.per_mille(500),
             patience: setup.tuning.patience,
         };
+        setup.direct_acks =
+            *rng.fork("direct", 0).pick(&[None, Some(Span::ZERO), Some(Span::ZERO), Some(Span::from_ms(1))]);
         // Narrow at times, but never so narrow that transferring a history takes longer than clients wait.
         let least = WINDOW_BYTES_MIN / setup.tuning.piece_bytes;
         setup.tuning.pieces_in_flight = (*rng.fork("window", 0).pick(&[1, 3, 16])).max(least);
@@ -265,6 +270,7 @@ impl Setup {
             config.resign = resign;
         }
         config.patience = self.tuning.patience;
+        config.direct_acks = self.direct_acks;
         config
     }
 

@@ -66,10 +66,11 @@ fn zab_message(message: &pole_zab::Message) -> String {
         M::Entries { prev, entries } => {
             format!("Entries after {prev} to {:?}", entries.last().map(|e| e.zxid.to_string()))
         }
-        M::Propose { epoch, prev, entries, committed } => format!(
-            "Propose epoch={epoch} after {prev} to {} committed={committed}",
-            entries.last().map_or(*prev, |e| e.zxid)
-        ),
+        M::Propose { epoch, prev, entries, committed, listeners } => {
+            let last = entries.last().map_or(*prev, |e| e.zxid);
+            let direct = if listeners.is_empty() { String::new() } else { format!(" direct to {listeners:?}") };
+            format!("Propose epoch={epoch} after {prev} to {last} committed={committed}{direct}")
+        }
         M::Snapshot(part) => {
             let end = if part.last { ", the last" } else { "" };
             format!("Snapshot {} at {}{end}", part.zxid, part.offset)

@@ -23,6 +23,10 @@ impl State {
             Message::Handover { next, .. } => self.check_epoch(from, "Handover", *next),
             Message::Pull { epochs } if !epochs.is_well_formed() => Err(Error::MalformedHistory(from)),
             Message::Ack { server, .. } if *server != from => Err(Error::Foreign(*server)),
+            Message::Ack { epoch, zxid, .. } if zxid.epoch() > *epoch => {
+                let reason = "what is acknowledged is not newer than the epoch in which it is";
+                Err(Error::ImpossibleEpoch { from, message: "Ack", epoch: zxid.epoch(), reason })
+            }
             Message::Snapshot(part)
                 if !part.epochs.is_well_formed() || part.epochs.last().unwrap_or(Zxid::ZERO) != part.zxid =>
             {

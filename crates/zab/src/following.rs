@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use pole_election::{Proposal, Round};
 use pole_types::{Epoch, ServerId, Zxid};
 
+use crate::direct::{Acknowledged, Listeners};
 use crate::plan::Plan;
 use crate::role::Role;
 use crate::state::{OnDurable, State, send};
@@ -22,6 +23,8 @@ pub(crate) struct Following {
     /// The round in which the leader was chosen.
     pub(crate) round: Round,
     stage: Stage,
+    listeners: Listeners,
+    acknowledged: Acknowledged,
 }
 
 /// The progress of our synchronisation with the leader.
@@ -45,7 +48,7 @@ const UNSOLICITED: u64 = 0;
 impl Following {
     /// Begins to follow, as the election decided.
     pub(crate) fn new(state: &State, leader: ServerId, round: Round, out: &mut Vec<Output>) -> Self {
-        let mut following = Self { leader, round, stage: Stage::Greeting };
+        let mut following = Self::in_stage(leader, round, Stage::Greeting);
         following.send_hello(state, out);
         following
     }
@@ -59,10 +62,14 @@ impl Following {
         out: &mut Vec<Output>,
     ) -> Self {
         let stage = Stage::TakingOver { epoch, last: state.log.last(), durable: false };
-        let mut following = Self { leader, round, stage };
+        let mut following = Self::in_stage(leader, round, stage);
         state.decline_waiting(round, out);
         following.send_hello(state, out);
         following
+    }
+
+    fn in_stage(leader: ServerId, round: Round, stage: Stage) -> Self {
+        Self { leader, round, stage, listeners: Listeners::default(), acknowledged: Acknowledged::default() }
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -91,14 +98,14 @@ impl Following {
 
     /// Sends our Hello to the leader if its link is open, and starts over unless a hand-over is under way.
     pub(crate) fn send_hello(&mut self, state: &State, out: &mut Vec<Output>) {
-        let Self { leader, round, stage } = *self;
+        let (leader, round, stage) = (self.leader, self.round, self.stage);
         if !state.links.contains(&leader) {
             return;
         }
         let taking_over = match stage {
             Stage::TakingOver { epoch, .. } => Some(epoch),
             Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::Serving { .. } => {
-                self.stage = Stage::Greeting;
+                *self = Self::in_stage(leader, round, Stage::Greeting);
                 None
             }
         };
@@ -123,7 +130,7 @@ impl Following {
         if epoch == accepted && self.stage != Stage::Greeting {
             return; // a duplicate: we are past it
         }
-        self.stage = Stage::Promised { epoch, reported: false };
+        *self = Self::in_stage(self.leader, self.round, Stage::Promised { epoch, reported: false });
         state.end_transfers(out);
         state.accepted_epoch = epoch;
         state.void_promises();
@@ -188,10 +195,14 @@ impl Following {
     }
 
     /// History and epoch are durable: acknowledges them.
-    pub(crate) fn epoch_is_durable(&mut self, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
+    pub(crate) fn epoch_is_durable(&mut self, state: &mut State, epoch: Epoch, last: Zxid, out: &mut Vec<Output>) {
         if self.stage == (Stage::Joining { epoch, reported: false }) {
             self.stage = Stage::Joining { epoch, reported: true };
             send(self.leader, Message::AckLeader { epoch, last }, out);
+            if state.durable > last {
+                // Proposals that became durable while the state was being restored.
+                self.log_is_durable(state, out);
+            }
             out.push(Output::MayForward);
         }
     }
@@ -221,17 +232,18 @@ impl Following {
         self.stage = Stage::Serving { epoch };
         state.commit(committed, out);
         out.push(Output::Serving { epoch });
+        self.try_commit(state, out);
         Ok(())
     }
 
     /// Logs new transactions. They are acknowledged when they are durable.
     pub(crate) fn on_propose(
-        &self,
+        &mut self,
         state: &mut State,
         epoch: Epoch,
-        prev: Zxid,
-        entries: Vec<Entry>,
+        (prev, entries): (Zxid, Vec<Entry>),
         committed: Zxid,
+        listeners: Vec<ServerId>,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
         let from = self.leader;
@@ -253,11 +265,57 @@ impl Following {
         if entries.last().is_some_and(|e| e.zxid <= state.log.last()) {
             return Ok(()); // a duplicate
         }
+        let first = entries.first().map(|entry| entry.zxid);
         state.append(from, "Propose", prev, entries, None, out)?;
+        if let Some(first) = first {
+            self.listeners.add(first, state.log.last(), listeners);
+        }
         if serving {
             state.commit(committed.min(state.log.last()), out);
+            self.try_commit(state, out);
         }
         Ok(())
+    }
+
+    /// Another server tells us, as a listener, what it has durably.
+    pub(crate) fn on_ack(
+        &mut self,
+        state: &mut State,
+        from: ServerId,
+        epoch: Epoch,
+        zxid: Zxid,
+        out: &mut Vec<Output>,
+    ) {
+        match self.stage {
+            Stage::Joining { epoch: ours, .. } if ours == epoch => self.acknowledged.record(from, zxid),
+            Stage::Serving { epoch: ours } if ours == epoch => {
+                self.acknowledged.record(from, zxid);
+                self.try_commit(state, out);
+            }
+            // Of another epoch. That server may have truncated its log since.
+            Stage::Serving { .. }
+            | Stage::Joining { .. }
+            | Stage::Greeting
+            | Stage::Promised { .. }
+            | Stage::TakingOver { .. } => {}
+        }
+    }
+
+    /// Commits what a quorum has durably, if we know that before the leader's word arrives.
+    fn try_commit(&self, state: &mut State, out: &mut Vec<Output>) {
+        if !matches!(self.stage, Stage::Serving { .. }) {
+            return;
+        }
+        let known = self.acknowledged.of_quorum(state).map(|zxid| zxid.min(state.log.last()));
+        if let Some(zxid) = known.filter(|zxid| *zxid > state.committed) {
+            state.commit(zxid, out);
+            out.push(Output::CommittedDirectly);
+        }
+    }
+
+    /// The link to a server that is not our leader was closed.
+    pub(crate) fn peer_left(&mut self, peer: ServerId) {
+        self.acknowledged.forget(peer);
     }
 
     /// Commits earlier proposals.
@@ -279,10 +337,12 @@ impl Following {
     }
 
     /// More of the log is durable: acknowledges it, if our history is the leader's.
-    pub(crate) fn log_is_durable(&self, state: &State, out: &mut Vec<Output>) {
+    pub(crate) fn log_is_durable(&mut self, state: &mut State, out: &mut Vec<Output>) {
         match self.stage {
             Stage::Joining { epoch, reported: true } | Stage::Serving { epoch } => {
                 send(self.leader, Message::Ack { epoch, zxid: state.durable, server: state.me }, out);
+                self.listeners.tell(state, epoch, out);
+                self.try_commit(state, out);
             }
             Stage::Greeting | Stage::Promised { .. } | Stage::Joining { .. } | Stage::TakingOver { .. } => {}
         }

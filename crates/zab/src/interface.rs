@@ -124,6 +124,8 @@ pub enum Output {
     /// As follower: we have acknowledged the leader's history, and requests sent to it from now on arrive behind that.
     /// Forward all that are not in the log.
     MayForward,
+    /// As follower: direct acknowledgements have shown that more is committed, before the leader has said so.
+    CommittedDirectly,
     /// As follower: the leader is established and we have its history. Serve.
     Serving {
         /// The leader's epoch.

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use pole_election::Round;
 use pole_types::{Epoch, ServerId, Voters, Zxid};
 
+use crate::direct::Listeners;
 use crate::state::State;
 use crate::{Output, Phase, Promise};
 
@@ -43,6 +44,7 @@ pub(crate) struct Leading {
     announced: Zxid,
     /// The sequence number of the last ping.
     pings: u64,
+    listeners: Listeners,
 }
 
 /// The progress of the leader.
@@ -129,6 +131,7 @@ impl Leading {
             accepted_max,
             announced: Zxid::ZERO,
             pings: 0,
+            listeners: Listeners::default(),
         }
     }
 

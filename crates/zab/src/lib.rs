@@ -17,6 +17,7 @@
 extern crate alloc;
 
 mod checks;
+mod direct;
 mod disk;
 mod entry;
 mod following;

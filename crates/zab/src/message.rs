@@ -88,14 +88,17 @@ pub enum Message {
         entries: Vec<Entry>,
         /// The last committed position.
         committed: Zxid,
+        /// The followers that count the acknowledgements of these entries themselves: whoever acknowledges to the leader
+        /// also tells them.
+        listeners: Vec<ServerId>,
     },
-    /// Everything up to `zxid` is durable on `server`. Cumulative.
+    /// Everything up to `zxid` is durable on `server`. Cumulative. Also sent to listeners, see [`Message::Propose`].
     Ack {
         /// The epoch under which it became durable.
         epoch: Epoch,
         /// The last durable position.
         zxid: Zxid,
-        /// The acknowledging server. Explicit, so that acknowledgements can also travel between followers.
+        /// The acknowledging server.
         server: ServerId,
     },
     /// Everything up to `zxid` is committed.

@@ -104,7 +104,8 @@ impl Zab {
             Role::Following(following) if following.leader == peer => {
                 out.push(Output::LeaderLost { leader: peer, reason: "its link is closed" });
             }
-            Role::Following(_) | Role::Looking => {}
+            Role::Following(following) => following.peer_left(peer),
+            Role::Looking => {}
             Role::Leading(leading) => leading.follower_left(&mut self.state, peer, out),
         }
     }
@@ -149,10 +150,13 @@ impl Zab {
             (Message::UpToDate { epoch, committed }, Role::Following(following)) if following.leader == from => {
                 following.on_up_to_date(state, epoch, committed, out)?;
             }
-            (Message::Propose { epoch, prev, entries, committed }, Role::Following(following))
+            (Message::Propose { epoch, prev, entries, committed, listeners }, Role::Following(following))
                 if following.leader == from =>
             {
-                following.on_propose(state, epoch, prev, entries, committed, out)?;
+                following.on_propose(state, epoch, (prev, entries), committed, listeners, out)?;
+            }
+            (Message::Ack { epoch, zxid, .. }, Role::Following(following)) => {
+                following.on_ack(state, from, epoch, zxid, out);
             }
             (Message::Commit { epoch, zxid }, Role::Following(following)) if following.leader == from => {
                 following.on_commit(state, epoch, zxid, out)?;
@@ -252,7 +256,7 @@ impl Zab {
         if appended {
             match &mut self.role {
                 Role::Looking => {}
-                Role::Following(following) => following.log_is_durable(&self.state, out),
+                Role::Following(following) => following.log_is_durable(&mut self.state, out),
                 Role::Leading(leading) => leading.own_log_is_durable(&mut self.state, out),
             }
         }
@@ -279,7 +283,9 @@ impl Zab {
         }
         match role {
             Role::Leading(leading) if leader == state.me => leading.became_level(state, leader, epoch, last, out),
-            Role::Following(following) if leader == following.leader => following.epoch_is_durable(epoch, last, out),
+            Role::Following(following) if leader == following.leader => {
+                following.epoch_is_durable(state, epoch, last, out);
+            }
             Role::Leading(_) | Role::Following(_) | Role::Looking => {}
         }
     }
@@ -382,16 +388,17 @@ impl Zab {
 
 /// What a leader does. On a server that does not lead these do nothing.
 impl Zab {
-    /// Proposes transactions in order; the first gets [`Zab::next_zxid`].
+    /// Proposes transactions in order; the first gets [`Zab::next_zxid`]. `listeners` are followers that count the
+    /// acknowledgements themselves, so that they need not wait for the announcement of the commit.
     ///
     /// # Panics
     /// If this server is not an established leader.
-    pub fn propose(&mut self, batch: Vec<(Origin, Bytes)>, out: &mut Vec<Output>) {
+    pub fn propose(&mut self, batch: Vec<(Origin, Bytes)>, listeners: Vec<ServerId>, out: &mut Vec<Output>) {
         if batch.is_empty() {
             return;
         }
         let leading = self.role.leading_mut().expect("only an established leader proposes");
-        leading.propose(&mut self.state, batch, out);
+        leading.propose(&mut self.state, batch, listeners, out);
     }
 
     /// The position of the next proposal in our epoch.

@@ -74,7 +74,7 @@ fn leading() -> (Zab, Epoch) {
 }
 
 fn propose(epoch: u32, prev: Zxid, entries: Vec<Entry>, committed: Zxid) -> Message {
-    Message::Propose { epoch: Epoch(epoch), prev, entries, committed }
+    Message::Propose { epoch: Epoch(epoch), prev, entries, committed, listeners: Vec::new() }
 }
 
 fn promise(epoch: Epoch, current_epoch: Epoch, history: &[Zxid]) -> Promise {

@@ -98,7 +98,10 @@ impl Rng {
             11 => Message::NewLeader { epoch, last },
             12 => Message::AckLeader { epoch, last },
             13 => Message::UpToDate { epoch, committed: last },
-            14 => Message::Propose { epoch, prev: last, entries: self.entries(last), committed: self.zxid() },
+            14 => {
+                let listeners = vec![ServerId(1 + self.below(4))];
+                Message::Propose { epoch, prev: last, entries: self.entries(last), committed: self.zxid(), listeners }
+            }
             15 => Message::Ack { epoch, zxid: last, server: ServerId(1 + self.below(4)) },
             16 => Message::Commit { epoch, zxid: last },
             17 => {
@@ -164,6 +167,7 @@ impl Driven {
                 | Output::LeaderLost { .. }
                 | Output::QuorumLost
                 | Output::Outbid { .. }
+                | Output::CommittedDirectly
                 | Output::HandedOver { .. } => {}
             }
         }
@@ -181,7 +185,8 @@ impl Driven {
             8 => self.zab.reopen(&mut out),
             9..14 => self.zab.written(self.last_ticket, &mut out),
             14 if self.zab.phase() == Phase::Established => {
-                self.zab.propose(vec![(Origin::default(), Bytes::from_static(b"y"))], &mut out);
+                let listeners = vec![ServerId(2), ServerId(4)];
+                self.zab.propose(vec![(Origin::default(), Bytes::from_static(b"y"))], listeners, &mut out);
             }
             15 => self.zab.trim(self.applied, 0),
             16 => drop(self.zab.ping(&mut out)),

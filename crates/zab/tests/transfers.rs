@@ -55,7 +55,7 @@ fn leader() -> (Zab, Vec<Entry>) {
 
 fn propose(zab: &mut Zab, count: usize) {
     let mut out = Vec::new();
-    zab.propose(vec![(Origin::default(), Bytes::from_static(b"x")); count], &mut out);
+    zab.propose(vec![(Origin::default(), Bytes::from_static(b"x")); count], Vec::new(), &mut out);
     zab.written(Ticket(u64::MAX), &mut out);
     let zxid = zab.log().last();
     deliver(zab, SYNCED, Message::Ack { epoch: Epoch(1), zxid, server: SYNCED });
@@ -124,7 +124,7 @@ fn data_in_flight_is_bounded_and_the_log_is_read_from_disk() {
     assert!(out.contains(&Output::CloseTransfer { transfer }));
     // From now on the joiner is sent proposals.
     let mut out = Vec::new();
-    zab.propose(vec![(Origin::default(), Bytes::new())], &mut out);
+    zab.propose(vec![(Origin::default(), Bytes::new())], Vec::new(), &mut out);
     assert_eq!(sent(&out, "Propose"), 1);
 }
 

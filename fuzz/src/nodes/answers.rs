@@ -31,7 +31,7 @@ impl Choices<'_> {
                 });
                 let entries = entries.collect();
                 let (prev, committed) = (self.view.standing.last_zxid, self.view.committed);
-                vec![Message::Zab(Zab::Propose { epoch: *epoch, prev, entries, committed })]
+                vec![Message::Zab(Zab::Propose { epoch: *epoch, prev, entries, committed, listeners: vec![] })]
             }
             Message::Touch { epoch, id, .. } => vec![Message::TouchDone { epoch: *epoch, id: *id }],
             Message::SyncAsk { epoch, id } => {

@@ -324,7 +324,8 @@ impl Choices<'_> {
             33 | 34 => {
                 let epoch = self.epoch();
                 let prev = if self.byte() % 8 == 7 { self.zxid() } else { last };
-                Zab::Propose { epoch, prev, entries: self.entries(prev, epoch), committed: self.zxid() }
+                let listeners = vec![self.server()];
+                Zab::Propose { epoch, prev, entries: self.entries(prev, epoch), committed: self.zxid(), listeners }
             }
             35 => Zab::Ack { epoch: self.epoch(), zxid: self.zxid(), server: from },
             36 => Zab::Commit { epoch: self.epoch(), zxid: self.zxid() },

@@ -27,6 +27,8 @@ pub(crate) struct Bounds {
     /// arrive late, and a leader may count for a while on a follower that has left. Steps of different servers
     /// commute, so late arrivals only add runs in which the crash affects the receiver before the packets do.
     pub(crate) prompt: bool,
+    /// Whether all followers count the acknowledgements of writes themselves.
+    pub(crate) direct: bool,
     /// The members before any change.
     pub(crate) members: Members,
     /// The members after the only change, if there is one.
@@ -60,6 +62,7 @@ impl Bounds {
         timeouts: 0,
         hints: false,
         prompt: false,
+        direct: false,
         members: Members::THREE,
         change: None,
         start: Start::Blank,
@@ -91,6 +94,7 @@ impl fmt::Display for Bounds {
             timeouts,
             hints,
             prompt,
+            direct,
             members,
             change,
             start,
@@ -106,6 +110,9 @@ impl fmt::Display for Bounds {
             f,
             "{start:<7} c{crashes} l{losses} d{doubles} w{writes} e{epochs} h{resignations} i{timeouts} v{hints} p{prompt}"
         )?;
+        if *direct {
+            write!(f, " direct")?;
+        }
         write!(f, " 1/{liveness_one_in}")?;
         change.map_or(Ok(()), |change| write!(f, " {members}>{change}"))
     }

@@ -2,7 +2,7 @@
 //!
 //! Each method maps an output of the correct state machine to what a machine with that bug would have produced.
 
-use pole_types::{Epoch, Membership};
+use pole_types::{Epoch, Membership, ServerId};
 use pole_zab::{DiskOp, Hello, Message, Zab};
 
 use super::members;
@@ -27,17 +27,20 @@ pub(crate) enum Sabotage {
     ClaimsNewerHistory,
     /// A change of the members counts from the moment at which it is logged, and the members before it count no more.
     CountsNewMembersAtOnce,
+    /// A follower that counts acknowledgements takes a proposal for the leader's own.
+    CountsProposals,
 }
 
 impl Sabotage {
     /// All planted bugs.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::ReportsEarly,
         Self::SkipsTruncation,
         Self::HidesPromises,
         Self::ForgetsPromises,
         Self::ClaimsNewerHistory,
         Self::CountsNewMembersAtOnce,
+        Self::CountsProposals,
     ];
 
     /// The message that is sent instead.
@@ -56,6 +59,13 @@ impl Sabotage {
             }
             (_, message) => message,
         }
+    }
+
+    /// The message that the receiver takes to have arrived as well.
+    pub(crate) fn also_received(self, from: ServerId, message: &Message) -> Option<Message> {
+        let Message::Propose { epoch, entries, .. } = message else { return None };
+        let ack = Message::Ack { epoch: *epoch, zxid: entries.last()?.zxid, server: from };
+        (self == Self::CountsProposals).then_some(ack)
     }
 
     /// The operation that reaches the disk instead.

@@ -52,7 +52,9 @@ pub(crate) fn apply(world: &mut World, bounds: &Bounds, action: Action) -> Resul
         Action::Write { at } => {
             usage.writes += 1;
             let body = vec![usage.writes];
-            world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], out))?;
+            let listeners =
+                if bounds.direct { world.all().filter(|peer| *peer != at).map(id).collect() } else { vec![] };
+            world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], listeners, out))?;
         }
         Action::HandOver { at, to } => {
             usage.resignations += 1;
@@ -61,7 +63,7 @@ pub(crate) fn apply(world: &mut World, bounds: &Bounds, action: Action) -> Resul
         Action::Change { at } => {
             usage.changes += 1;
             let body = bounds.change.expect("the bounds allow a change").change();
-            world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], out))?;
+            world.act(at, |zab, out| zab.propose(vec![(Origin::default(), body.into())], vec![], out))?;
         }
         Action::Learn { at, from } => {
             let (members, version) = (world.zab(from).members().clone(), world.zab(from).members_version());
@@ -87,7 +89,11 @@ pub(crate) fn deliver(world: &mut World, from: usize, to: usize) -> Result<(), V
         Some(Packet::Message(message, _)) => {
             let mut refused = false;
             let message = Message::clone(&message);
-            world.act(to, |zab, out| refused = zab.receive(id(from), message, out).is_err())?;
+            let more = world.sabotage.also_received(id(from), &message);
+            world.act(to, |zab, out| {
+                refused = zab.receive(id(from), message, out).is_err();
+                more.into_iter().for_each(|message| refused |= zab.receive(id(from), message, out).is_err());
+            })?;
             if refused {
                 world.act(to, |zab, out| zab.link_down(id(from), out))?;
                 world.close(to, from);

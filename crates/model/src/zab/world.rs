@@ -210,6 +210,7 @@ impl World {
             | Output::Promised { .. }
             | Output::Discovered { .. }
             | Output::MayForward
+            | Output::CommittedDirectly
             | Output::Serving { .. }
             | Output::HandedOver { .. } => {}
         }
@@ -324,7 +325,7 @@ fn start(at: usize, members: Members, image: Recovered) -> Server {
 fn seal_change(zab: &mut Zab, out: &mut Vec<Output>) {
     let is_open = zab.is_changing_members() || zab.members_version() == Zxid::ZERO;
     if zab.phase() == Phase::Established && !is_open && zab.log().last() == zab.members_version() {
-        zab.propose(vec![(Origin::default(), members::NOTHING.into())], out);
+        zab.propose(vec![(Origin::default(), members::NOTHING.into())], vec![], out);
     }
 }
 

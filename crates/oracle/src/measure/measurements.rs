@@ -30,6 +30,9 @@ pub struct MeasureConfig {
     pub assumed_bytes_per_s: u64,
     /// The TCP window assumed before any transfer, which limits the bandwidth to one window per round trip.
     pub assumed_window_bytes: u64,
+    /// `pole.directAcks`: a leader has acknowledgements sent to a follower directly if that saves its clients more than
+    /// this; `None`: never.
+    pub direct_acks: Option<Span>,
 }
 
 impl Default for MeasureConfig {
@@ -40,6 +43,7 @@ impl Default for MeasureConfig {
             started: Time(0),
             assumed_bytes_per_s: 940_000_000 / 8,
             assumed_window_bytes: 4 << 20,
+            direct_acks: None,
         }
     }
 }

@@ -15,7 +15,7 @@ pub use combined::{Combined, InvalidPart, Part};
 pub use consensus::{Consensus, consensus_time};
 pub use custom::Custom;
 pub use history::History;
-pub use latency::{Latency, hop_time};
+pub use latency::{Latency, hop, hop_time};
 pub use preference::Preference;
 pub use recovery::Recovery;
 pub use request::Request;

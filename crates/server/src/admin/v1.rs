@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use pole_api::{Ensemble, Health, OracleInForce, Quorum, Server};
 use pole_node::ORACLE_PATH;
 use pole_oracle::{Report, Spec};
-use pole_types::{ServerId, Zxid};
+use pole_types::{ServerId, Span, Zxid};
 
 use super::error::ApiError;
 use super::page;
@@ -58,11 +58,12 @@ pub(crate) fn ensemble_of(driver: &Driver) -> Ensemble {
     let serving = driver.node.serving();
     let leader = serving.map(|(leader, _)| leader);
     let epoch = serving.map_or(driver.node.zab().standing().current_epoch, |(_, epoch)| epoch);
+    let savings = driver.node.direct_savings(driver.shared.clock.now());
     Ensemble {
         leader: leader.map(|id| id.0),
         epoch: epoch.0,
         oracle: oracle_of(driver),
-        servers: driver.node.config().members.iter().map(|id| server_of(driver, id, leader)).collect(),
+        servers: driver.node.config().members.iter().map(|id| server_of(driver, id, leader, &savings)).collect(),
         quorum: quorum_of(driver),
     }
 }
@@ -78,7 +79,7 @@ fn quorum_of(driver: &Driver) -> Quorum {
     }
 }
 
-fn server_of(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Server {
+fn server_of(driver: &Driver, id: ServerId, leader: Option<ServerId>, savings: &BTreeMap<ServerId, Span>) -> Server {
     let (node, now) = (&driver.node, driver.shared.clock.now());
     let is_me = id == driver.shared.settings.me;
     let alive = node.is_alive(id);
@@ -112,6 +113,7 @@ fn server_of(driver: &Driver, id: ServerId, leader: Option<ServerId>) -> Server 
         fsync_p50_ms: report.map(|report| ms(report.fsync_p50)),
         fsync_p99_ms: report.map(|report| ms(report.fsync_p99)),
         bandwidth_mbit: report.map(bandwidths).unwrap_or_default(),
+        direct_saving_ms: savings.get(&id).map(|saving| ms(*saving)),
         alive,
     }
 }

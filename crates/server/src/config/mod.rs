@@ -207,6 +207,7 @@ impl Config {
             snapshot_every: self.storage.snap_count,
             snapshot_bytes: self.storage.snap_size_limit_bytes,
             outstanding_max: usize::try_from(self.clients.outstanding_max).unwrap_or(usize::MAX),
+            direct_acks: self.pole.direct_acks,
             resign: self.resign(),
             limits: Limits {
                 trust_blank: self.pole.trust_blank,

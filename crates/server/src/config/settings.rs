@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pole_oracle::DIRECT_ACKS_MARGIN;
 use pole_tree::{Address, DigestAlgorithm, Members};
-use pole_types::ServerId;
+use pole_types::{ServerId, Span};
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
@@ -602,6 +603,13 @@ settings! {
             "Milliseconds that the first election waits for measurements.";
         Pole "pole.patienceMs", Number(0, 86_400_000), "10000" => patience_ms: u64 = Values::count,
             "Milliseconds that clients are kept without a leader.";
+        Pole "pole.directAcks", Word(&["auto", "on", "off"]), "auto"
+            => direct_acks: Option<Span> = |values, key| match values.word(key) {
+                Some("on") => Some(Span::ZERO),
+                Some("off") => None,
+                _ => Some(DIRECT_ACKS_MARGIN),
+            },
+            "Whether a follower that forwarded a write is told by every server that has it on disk, so that it need not wait for the leader to announce the commit. `auto`: where the measured round trips say that its clients gain more than a millisecond; `on`: where they gain anything. The leader's setting counts, and the oracles score a server with its own.";
         Pole "pole.diffRetainMb", Number(1, 65_536), "32" => diff_retain_mb: u64 = Values::count,
             "Megabytes of log kept in memory to bring others level.";
         Pole "pole.awakeMs", Unused( "no thread keeps a processor busy between writes any more; this key is refused from the next release on", ), "",

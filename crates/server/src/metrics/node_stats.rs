@@ -36,6 +36,10 @@ pub(crate) struct NodeStats {
     pub(crate) rate_milli: u64,
     pub(crate) oracle: String,
     pub(crate) round_trips: BTreeMap<ServerId, Span>,
+    /// How often direct acknowledgements showed a commit here before the leader announced it.
+    pub(crate) committed_directly: u64,
+    /// What direct acknowledgements save the clients of followers.
+    pub(crate) direct_savings: BTreeMap<ServerId, Span>,
 }
 
 /// A server that follows the leader.
@@ -84,6 +88,8 @@ impl NodeStats {
             rate_milli: report.rate_milli,
             oracle: node.oracle().name().to_owned(),
             round_trips: report.round_trips,
+            committed_directly: node.committed_directly(),
+            direct_savings: node.direct_savings(now),
         }
     }
 }

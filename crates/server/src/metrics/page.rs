@@ -180,6 +180,19 @@ fn add_node(stats: &NodeStats, page: &mut Page) {
     page.one("pole_write_rate", "gauge", "Writes of own clients a second.", &(stats.rate_milli as f64 / 1000.0));
     let round_trips = stats.round_trips.iter().map(|(peer, span)| (format!("peer=\"{peer}\""), ms(*span)));
     page.many("pole_round_trip_ms", "gauge", "Round trips to other servers.", round_trips);
+    page.one(
+        "pole_commits_learned_directly_total",
+        "counter",
+        "Commits that acknowledgements of others showed before the leader announced them.",
+        &stats.committed_directly,
+    );
+    let savings = stats.direct_savings.iter().map(|(id, span)| (format!("follower=\"{id}\""), ms(*span)));
+    page.many(
+        "pole_direct_saving_ms",
+        "gauge",
+        "By how much earlier clients of a follower are answered because acknowledgements are sent to it directly.",
+        savings,
+    );
     let active = [(format!("oracle=\"{}\"", stats.oracle), 1)];
     page.many("pole_oracle", "gauge", "The oracle in force.", active);
 }

@@ -47,6 +47,9 @@ pub(crate) enum Command {
         tree: Option<Switch>,
         #[arg(key)]
         changing: Option<Switch>,
+        /// Followers count acknowledgements themselves where that saves any time.
+        #[arg(key)]
+        direct: Option<Switch>,
     },
     /// Runs until all running servers serve under one leader.
     Elect {

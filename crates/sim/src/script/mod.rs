@@ -11,6 +11,7 @@
 //!          [retain=bytes] [snapshot=n] [piece=bytes]      rate, a weight or a probe is better if higher, all others if
 //!          [counter=max] [outstanding=n] [resign=on]      lower; or unknown, block, nan, overflow, empty
 //!          [window=pieces]                                pieces of a transfer sent ahead of their confirmation
+//!          [direct=on]                                    followers count acknowledgements themselves where that saves time
 //!          [tree=yes]                                     with the tree of the service, for `connect` and `ask`
 //!                                                         topology: a preset or a file
 //! elect [within=ms]                    until all running servers serve under one leader

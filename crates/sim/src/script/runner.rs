@@ -6,7 +6,7 @@ use std::error::Error;
 use goldenscript::{Block, Context, Runner};
 use pole_node::Event;
 use pole_topology::{PRESETS, Topology};
-use pole_types::{Cxid, Epoch, Membership, ServerId, Voter, Voters, Zxid};
+use pole_types::{Cxid, Epoch, Membership, ServerId, Span, Voter, Voters, Zxid};
 
 use super::command::{Command, LinkState, List, Ms, Switch};
 use super::names::Names;
@@ -500,12 +500,14 @@ fn is_on(wait: Option<Switch>) -> bool {
 /// The setup for an `ensemble` command.
 fn setup(servers: usize, command: &Command) -> Result<Setup, String> {
     let mut setup = Setup::scripted(servers);
-    let Command::Ensemble { retain, snapshot, piece, window, counter, outstanding, resign, tree, changing, .. } =
-        command
+    let Command::Ensemble {
+        retain, snapshot, piece, window, counter, outstanding, resign, tree, changing, direct, ..
+    } = command
     else {
         return Ok(setup);
     };
     setup.changes_members = changing.is_some_and(|changing| changing.0);
+    setup.direct_acks = direct.is_some_and(|direct| direct.0).then_some(Span::ZERO);
     setup.members = members(servers, command)?;
     setup.tree = tree.is_some_and(|tree| tree.0);
     let tuning = &mut setup.tuning;

@@ -14,7 +14,13 @@ use crate::{DiskOp, Entry, Error, Message, Origin, Output};
 
 impl Leading {
     /// Proposes transactions in order; the first gets [`Log::next_zxid`](crate::Log::next_zxid).
-    pub(crate) fn propose(&mut self, state: &mut State, batch: Vec<(Origin, Bytes)>, out: &mut Vec<Output>) {
+    pub(crate) fn propose(
+        &mut self,
+        state: &mut State,
+        batch: Vec<(Origin, Bytes)>,
+        listeners: Vec<ServerId>,
+        out: &mut Vec<Output>,
+    ) {
         assert!(self.is_established(), "only an established leader proposes");
         assert!(!state.voters().is_joint(), "nothing is proposed behind a change of the members that is not committed");
         let after = state.log.last();
@@ -26,23 +32,33 @@ impl Leading {
         }
         let last = state.log.last();
         out.push(Output::Logged { after, through: last });
-        self.broadcast(state, after, &entries, out);
+        self.broadcast(state, after, &entries, &listeners, out);
+        self.listeners.add(entries.first().map_or(last, |entry| entry.zxid), last, listeners);
         state.write(DiskOp::Append(entries), OnDurable::Appended { last, received: None }, out);
     }
 
     /// Sends proposals to every follower that was sent the whole history before them.
-    fn broadcast(&mut self, state: &State, prev: Zxid, entries: &[Entry], out: &mut Vec<Output>) {
+    fn broadcast(
+        &mut self,
+        state: &State,
+        prev: Zxid,
+        entries: &[Entry],
+        listeners: &[ServerId],
+        out: &mut Vec<Output>,
+    ) {
         let (epoch, committed, last) = (self.epoch, state.committed, state.log.last());
         for (id, peer) in self.peers.iter_mut().filter(|(id, peer)| **id != state.me && peer.is_in_broadcast()) {
             assert_eq!(peer.sent, prev, "a follower in the broadcast was sent everything before");
             peer.sent = last;
-            send(*id, Message::Propose { epoch, prev, entries: entries.to_vec(), committed }, out);
+            let (entries, listeners) = (entries.to_vec(), listeners.to_vec());
+            send(*id, Message::Propose { epoch, prev, entries, committed, listeners }, out);
         }
         self.announced = committed;
     }
 
     pub(crate) fn own_log_is_durable(&mut self, state: &mut State, out: &mut Vec<Output>) {
         self.acknowledged(state, state.me, self.epoch, state.durable, out);
+        self.listeners.tell(state, self.epoch, out);
     }
 
     pub(crate) fn on_ack(

@@ -11,6 +11,7 @@ use core::cmp::Reverse;
 use pole_types::{Epoch, ServerId, Zxid};
 
 use super::{Leading, Peer, PeerStage, Step};
+use crate::direct::Listeners;
 use crate::state::{OnDurable, State, send};
 use crate::{DiskOp, Error, Hello, Message, Output, Promise};
 
@@ -61,6 +62,7 @@ impl Leading {
         self.accepted_max = self.epoch;
         self.step = Step::Promising;
         self.promised.clear();
+        self.listeners = Listeners::default();
         let epoch = self.epoch;
         *self.peer(me) = Peer { stage: PeerStage::PromiseRequested, ..Peer::new() };
         state.accepted_epoch = epoch;

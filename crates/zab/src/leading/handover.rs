@@ -89,7 +89,7 @@ impl Leading {
         send(id, Message::UpToDate { epoch, committed: last.min(committed) }, out);
         let entries: Vec<_> = state.log.between(last, ours).cloned().collect();
         if !entries.is_empty() {
-            send(id, Message::Propose { epoch, prev: last, entries, committed }, out);
+            send(id, Message::Propose { epoch, prev: last, entries, committed, listeners: Vec::new() }, out);
         }
         self.try_commit(state, out);
     }

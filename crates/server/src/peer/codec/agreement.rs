@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use pole_node::Request;
-use pole_types::{Cxid, Epoch, SessionId, Zxid};
+use pole_types::{Cxid, Epoch, ServerId, SessionId, Zxid};
 use pole_zab::{Entry, Epochs, Hello, Message, Origin, Promise, SnapshotPart};
 
 use super::kind;
@@ -32,7 +32,9 @@ pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
         Message::NewLeader { epoch, last } => put!(out, kind::NEW_LEADER, epoch, last),
         Message::AckLeader { epoch, last } => put!(out, kind::ACK_LEADER, epoch, last),
         Message::UpToDate { epoch, committed } => put!(out, kind::UP_TO_DATE, epoch, committed),
-        Message::Propose { epoch, prev, entries, committed } => put_propose(*epoch, *prev, entries, *committed, out),
+        Message::Propose { epoch, prev, entries, committed, listeners } => {
+            put_propose(*epoch, (*prev, entries), *committed, listeners, out);
+        }
         Message::Ack { epoch, zxid, server } => put!(out, kind::ACK, epoch, zxid, server),
         Message::Commit { epoch, zxid } => put!(out, kind::COMMIT, epoch, zxid),
         Message::Handover { epoch, next, last, round, choice, asked } => {
@@ -51,8 +53,15 @@ pub(super) fn put_entries(prev: Zxid, entries: &[Entry], out: &mut BytesMut) {
 }
 
 /// Writes proposals, or a piece of them.
-pub(super) fn put_propose(epoch: Epoch, prev: Zxid, entries: &[Entry], committed: Zxid, out: &mut BytesMut) {
+pub(super) fn put_propose(
+    epoch: Epoch,
+    (prev, entries): (Zxid, &[Entry]),
+    committed: Zxid,
+    listeners: &[ServerId],
+    out: &mut BytesMut,
+) {
     put!(out, kind::PROPOSE, epoch, prev, committed);
+    put_list(listeners, out);
     put_list(entries, out);
 }
 
@@ -110,7 +119,8 @@ pub(super) fn take_message(got: u8, from: &mut Reader) -> Result<Message, Error>
 fn take_propose(from: &mut Reader) -> Result<Message, Error> {
     let (epoch, prev) = (from.field("Propose.epoch")?, from.field("Propose.prev")?);
     let committed = from.field("Propose.committed")?;
-    Ok(Message::Propose { epoch, prev, entries: from.field("Propose.entries")?, committed })
+    let listeners = from.field("Propose.listeners")?;
+    Ok(Message::Propose { epoch, prev, entries: from.field("Propose.entries")?, committed, listeners })
 }
 
 /// Encoded as a flag whether the history goes back to the first transaction, then the last position of each epoch.

@@ -46,9 +46,9 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
         }
         Message::Members { version, members } => frame(out, |out| put!(out, kind::MEMBERS, version, members)),
         Message::Echo { seq } => frame(out, |out| put!(out, kind::ECHO, seq)),
-        Message::Zab(Zab::Propose { epoch, prev, entries, committed }) => {
+        Message::Zab(Zab::Propose { epoch, prev, entries, committed, listeners }) => {
             for (prev, piece) in entries_in_pieces(*prev, entries) {
-                frame(out, |out| agreement::put_propose(*epoch, prev, piece, *committed, out));
+                frame(out, |out| agreement::put_propose(*epoch, (prev, piece), *committed, listeners, out));
             }
         }
         Message::Zab(Zab::Entries { prev, entries }) => {

@@ -76,7 +76,7 @@ proptest! {
         };
         let entries: Vec<Entry> = sizes.iter().enumerate().map(entry).collect();
         let (epoch, committed) = (Epoch(1), Zxid(0));
-        let whole = Message::Zab(Zab::Propose { epoch, prev: Zxid(0), entries: entries.clone(), committed });
+        let whole = Message::Zab(Zab::Propose { epoch, prev: Zxid(0), entries: entries.clone(), committed, listeners: vec![ServerId(3)] });
         let mut arrived = Vec::new();
         for message in decoded(encoded(&whole)) {
             let Message::Zab(Zab::Propose { prev, entries, .. }) = message else { panic!("a Propose") };
@@ -124,12 +124,13 @@ fn the_bytes_of_messages_are_fixed() {
     let entry = Entry { zxid: Zxid::new(Epoch(1), 2), origin, body: Bytes::from_static(b"ab") };
     let (epoch, prev, committed) = (Epoch(1), Zxid::new(Epoch(1), 1), Zxid::ZERO);
     assert_eq!(
-        hex(&Message::Zab(Zab::Propose { epoch, prev, entries: vec![entry], committed })),
-        "00000033\
+        hex(&Message::Zab(Zab::Propose { epoch, prev, entries: vec![entry], committed, listeners: vec![ServerId(3)] })),
+        "0000003f\
          2e\
          00000001\
          0000000100000001\
          0000000000000000\
+         000000010000000000000003\
          00000001\
          0000000100000002fffffffffffffffe00000005000000026162"
     );
@@ -216,12 +217,9 @@ fn agreement() -> impl Strategy<Value = Zab> {
         (epoch(), zxid()).prop_map(|(epoch, last)| Zab::NewLeader { epoch, last }),
         (epoch(), zxid()).prop_map(|(epoch, last)| Zab::AckLeader { epoch, last }),
         (epoch(), zxid()).prop_map(|(epoch, committed)| Zab::UpToDate { epoch, committed }),
-        (epoch(), zxid(), vec(entry(), 0..4), zxid()).prop_map(|(epoch, prev, entries, committed)| Zab::Propose {
-            epoch,
-            prev,
-            entries,
-            committed
-        }),
+        (epoch(), zxid(), vec(entry(), 0..4), zxid(), vec(server(), 0..4)).prop_map(
+            |(epoch, prev, entries, committed, listeners)| Zab::Propose { epoch, prev, entries, committed, listeners }
+        ),
         (epoch(), zxid(), server()).prop_map(|(epoch, zxid, server)| Zab::Ack { epoch, zxid, server }),
         (epoch(), zxid()).prop_map(|(epoch, zxid)| Zab::Commit { epoch, zxid }),
         (epoch(), epoch(), zxid(), round(), proposal(), any::<bool>()).prop_map(

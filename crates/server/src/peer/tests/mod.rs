@@ -144,7 +144,13 @@ fn proposals(count: u32, bytes: usize) -> Message {
         body: body.clone(),
     };
     let (epoch, prev, committed) = (pole_types::Epoch(1), pole_types::Zxid::ZERO, pole_types::Zxid::ZERO);
-    Message::Zab(Zab::Propose { epoch, prev, entries: (1..=count).map(entry).collect(), committed })
+    Message::Zab(Zab::Propose {
+        epoch,
+        prev,
+        entries: (1..=count).map(entry).collect(),
+        committed,
+        listeners: Vec::new(),
+    })
 }
 
 /// Generous, for an overloaded machine.
