@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use pole_types::{Epoch, ServerId, Voters, Zxid};
-use pole_zab::{Entry, Hello, Limits, Message, Origin, Output, Phase, Recovered, Round, Ticket, Zab};
+use pole_zab::{
+    Entry, Epochs, Hello, Limits, Message, Origin, Output, Phase, Recovered, Round, SnapshotPart, Ticket, Zab,
+};
 
 const EPOCH: Epoch = Epoch(1);
 const ME: ServerId = ServerId(3);
@@ -15,11 +17,17 @@ struct Follower {
 }
 
 impl Follower {
-    fn serving() -> Self {
+    /// Linked to all, and following server 1.
+    fn greeting() -> Self {
         let zab = Zab::new(ME, Voters::new((1..=5).map(ServerId)), Limits::default(), Recovered::blank());
         let mut follower = Self { zab, written: Ticket(0) };
         follower.act(|zab, out| (1..=5).map(ServerId).filter(|id| *id != ME).for_each(|id| zab.link_up(id, out)));
         follower.act(|zab, out| zab.follow(LEADER, Round { epoch: 1, failed: 0 }, out));
+        follower
+    }
+
+    fn serving() -> Self {
+        let mut follower = Self::greeting();
         follower.receive(LEADER, Message::NewEpoch { epoch: EPOCH });
         follower.write();
         follower.receive(LEADER, Message::NewLeader { epoch: EPOCH, last: Zxid::ZERO });
@@ -146,6 +154,33 @@ fn listeners_are_told_what_is_durable_and_nobody_else_is() {
 }
 
 #[test]
+fn what_became_durable_while_the_state_was_restored_is_acknowledged_behind_the_history() {
+    let mut follower = Follower::greeting();
+    let (epoch, last) = (Epoch(2), zxid(7));
+    follower.receive(LEADER, Message::NewEpoch { epoch });
+    follower.write();
+    let epochs = Epochs::starting_at(last);
+    let part = SnapshotPart { zxid: last, epochs, offset: 0, last: true, body: Bytes::from_static(b"state") };
+    follower.receive(LEADER, Message::Snapshot(part));
+    let installed = follower.write();
+    let installed = if installed.is_empty() { follower.write() } else { installed };
+    let restore = |output: &Output| if let Output::Restore { ticket, .. } = output { Some(*ticket) } else { None };
+    let ticket = installed.iter().find_map(restore).expect("the snapshot is installed");
+    follower.receive(LEADER, Message::NewLeader { epoch, last });
+    let next = Zxid::new(epoch, 1);
+    let entries = vec![Entry { zxid: next, origin: Origin::default(), body: Bytes::from_static(b"x") }];
+    let listeners = vec![ServerId(4)];
+    follower.receive(LEADER, Message::Propose { epoch, prev: last, entries, committed: last, listeners });
+    follower.write();
+    let out = follower.act(|zab, out| assert_eq!(zab.restored(ticket, None, out), Some(last)));
+    let ack = |to: u64| Output::Send { to: ServerId(to), message: Message::Ack { epoch, zxid: next, server: ME } };
+    let ack_leader = Output::Send { to: LEADER, message: Message::AckLeader { epoch, last } };
+    let at = |wanted: Output| out.iter().position(|output| *output == wanted);
+    assert!(at(ack_leader.clone()).is_some() && at(ack_leader) < at(ack(1)), "{out:?}");
+    assert!(at(ack(4)).is_some(), "a listener is told as well: {out:?}");
+}
+
+#[test]
 fn a_leader_tells_listeners_when_its_own_disk_has_the_proposal() {
     let mut leader = Zab::new(LEADER, Voters::new((1..=3).map(ServerId)), Limits::default(), Recovered::blank());
     let mut out = Vec::new();
@@ -153,7 +188,7 @@ fn a_leader_tells_listeners_when_its_own_disk_has_the_proposal() {
     leader.link_up(ME, &mut out);
     leader.lead(Round { epoch: 1, failed: 0 }, [(ME, Epoch(0))], &mut out);
     let hello = Hello { round: Round { epoch: 1, failed: 0 }, accepted_epoch: Epoch(0), taking_over: None };
-    let epochs = pole_zab::Epochs::starting_at(Zxid::ZERO);
+    let epochs = Epochs::starting_at(Zxid::ZERO);
     let (current_epoch, last_zxid) = (Epoch(0), Zxid::ZERO);
     let promise = pole_zab::Promise { epoch: EPOCH, fresh: true, current_epoch, last_zxid, epochs, blank: true };
     leader.receive(ME, Message::Hello(hello), &mut out).expect("valid");
