@@ -1,0 +1,64 @@
+//! Packages of applications: Python environments, jars, unpacked Debian packages, all under `target/compat/apps`.
+//!
+//! What is there is used again, unless the file that lists the packages has changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::ours;
+use crate::Failure;
+use crate::command::{output_of, program};
+use crate::compat::work_dir;
+
+/// The folder of an application for packages and logs.
+pub(super) fn folder(name: &str) -> PathBuf {
+    work_dir().join("apps").join(name)
+}
+
+/// The Python of an application.
+pub(super) fn python(name: &str) -> PathBuf {
+    folder(name).join("python/bin/python")
+}
+
+/// Creates the Python environment of an application with the packages of its `requirements.txt`.
+pub(super) fn environment(name: &str) -> Result<(), Failure> {
+    made_from(name, "python", "requirements.txt", |folder, list| {
+        // That of the system first: a Python in the home of one user cannot be run by others, and PostgreSQL refuses root.
+        let interpreter = if Path::new(SYSTEM_PYTHON).is_file() { SYSTEM_PYTHON } else { "python3" };
+        output_of(program(interpreter).args(["-m", "venv"]).arg(folder))?;
+        let mut pip = program(&python(name).to_string_lossy());
+        pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--requirement"]);
+        output_of(pip.arg(list)).map(drop)
+    })
+}
+
+/// Empties a folder, or creates it.
+pub(super) fn empty(folder: &Path) -> Result<(), Failure> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|why| Failure::io("remove", folder, &why))?;
+    }
+    fs::create_dir_all(folder).map_err(|why| Failure::io("create", folder, &why))
+}
+
+/// Makes a folder of an application from a file that lists packages, unless it was made from the same list.
+fn made_from(
+    name: &str,
+    what: &str,
+    list: &str,
+    make: impl Fn(&Path, &Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let list = ours(name).join(list);
+    let wanted = fs::read_to_string(&list).map_err(|why| Failure::io("read", &list, &why))?;
+    let made = folder(name).join(what);
+    let record = folder(name).join(format!("{what}-made-from"));
+    if fs::read_to_string(&record).ok().as_ref() == Some(&wanted) {
+        return Ok(());
+    }
+    println!("downloading the packages of {name} to {}", made.display());
+    empty(&made)?;
+    make(&made, &list)?;
+    // Written last, so that an incomplete folder is made again.
+    fs::write(&record, &wanted).map_err(|why| Failure::io("write", &record, &why))
+}
+
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
