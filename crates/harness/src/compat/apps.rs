@@ -9,6 +9,7 @@
 //!
 //! Nothing of an application is in this repository. `tools` downloads and unpacks packages.
 
+mod kafka;
 mod patroni;
 mod tools;
 
@@ -37,7 +38,7 @@ pub(super) struct App {
 }
 
 /// All applications.
-pub(super) const APPS: &[App] = &[patroni::APP];
+pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {

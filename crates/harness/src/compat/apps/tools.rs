@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::ours;
 use crate::Failure;
-use crate::command::{output_of, program};
+use crate::command::{install, is_installed, output_of, program};
 use crate::compat::work_dir;
 
 /// The folder of an application for packages and logs.
@@ -29,6 +29,23 @@ pub(super) fn environment(name: &str) -> Result<(), Failure> {
         let mut pip = program(&python(name).to_string_lossy());
         pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--requirement"]);
         output_of(pip.arg(list)).map(drop)
+    })
+}
+
+/// Makes sure that there is a Java.
+pub(super) fn java() -> Result<(), Failure> {
+    if is_installed("java") { Ok(()) } else { install(&["default-jre-headless"]) }
+}
+
+/// The jars that the `pom.xml` of an application lists, with what they depend on.
+pub(super) fn jars(name: &str) -> Result<(), Failure> {
+    if !is_installed("mvn") {
+        install(&["maven"])?;
+    }
+    made_from(name, "jars", "pom.xml", |folder, list| {
+        let mut maven = program("mvn");
+        maven.args(["-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]).arg(list);
+        output_of(maven.arg(format!("-DoutputDirectory={}", folder.display()))).map(drop)
     })
 }
 
