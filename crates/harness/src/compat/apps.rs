@@ -9,6 +9,7 @@
 //!
 //! Nothing of an application is in this repository. `tools` downloads and unpacks packages.
 
+mod chdb;
 mod kafka;
 mod patroni;
 mod tools;
@@ -38,7 +39,7 @@ pub(super) struct App {
 }
 
 /// All applications.
-pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP];
+pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, chdb::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {
@@ -125,5 +126,10 @@ fn ours(name: &str) -> PathBuf {
 
 /// The configuration as generated.
 fn unchanged(_ensemble: &Ensemble, _product: Product) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// A program that needs no arguments.
+fn no_arguments(_command: &mut Command, _ensemble: &Ensemble) -> Result<(), Failure> {
     Ok(())
 }
