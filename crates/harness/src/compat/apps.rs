@@ -12,6 +12,7 @@
 mod chdb;
 mod kafka;
 mod patroni;
+mod prometheus;
 mod tools;
 
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub(super) struct App {
 }
 
 /// All applications.
-pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, chdb::APP];
+pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, chdb::APP, prometheus::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {

@@ -49,6 +49,21 @@ pub(super) fn jars(name: &str) -> Result<(), Failure> {
     })
 }
 
+/// The Debian packages that an application's `debian.txt` lists, unpacked and not installed, so that no service starts.
+pub(super) fn debian(name: &str) -> Result<(), Failure> {
+    if !is_installed("apt-get") {
+        return Err(Failure::Check("there is no apt-get".to_owned()));
+    }
+    made_from(name, "debian", "debian.txt", |folder, list| {
+        let packages = fs::read_to_string(list).map_err(|why| Failure::io("read", list, &why))?;
+        output_of(program("apt-get").current_dir(folder).arg("download").args(packages.split_whitespace()))?;
+        for entry in fs::read_dir(folder).map_err(|why| Failure::io("read", folder, &why))?.flatten() {
+            output_of(program("dpkg").arg("-x").arg(entry.path()).arg(folder.join("root")))?;
+        }
+        Ok(())
+    })
+}
+
 /// Empties a folder, or creates it.
 pub(super) fn empty(folder: &Path) -> Result<(), Failure> {
     if folder.exists() {
