@@ -97,8 +97,12 @@ def words(word, address):
 
 def leader():
     """The number of the server that leads, from 1."""
-    modes = [words("srvr", address) for address in SERVERS.split(",")]
-    return wait_for("a server leads", lambda: next((n for n, said in enumerate(modes, 1) if "Mode: leader" in said), 0))
+
+    def leading():
+        modes = [words("srvr", address) for address in SERVERS.split(",")]
+        return next((number for number, said in enumerate(modes, 1) if "Mode: leader" in said), 0)
+
+    return wait_for("a server leads", leading)
 
 
 def free_ports(count):

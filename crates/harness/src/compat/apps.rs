@@ -13,6 +13,7 @@ mod chdb;
 mod kafka;
 mod patroni;
 mod prometheus;
+mod spark;
 mod tools;
 
 use std::path::PathBuf;
@@ -34,13 +35,16 @@ pub(super) struct App {
     command: fn(&mut Command, &Ensemble) -> Result<(), Failure>,
     /// Completes the configuration of the servers.
     configure: fn(&Ensemble, Product) -> Result<(), Failure>,
+    /// The number of observers beside the servers that vote. They never lead, so their clients keep their server when a
+    /// leader is killed.
+    observers: usize,
     /// Figures that must have this value on Pole, as `name=value`.
     on_pole: &'static [&'static str],
     limit: Duration,
 }
 
 /// All applications.
-pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, chdb::APP, prometheus::APP];
+pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, spark::APP, chdb::APP, prometheus::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {
@@ -77,7 +81,8 @@ impl App {
     /// Runs the program on new servers. Returns its figures, or what went wrong.
     fn run(&self, size: usize, launcher: &Launcher) -> Result<Result<String, String>, Failure> {
         let name = format!("compat-app-{}-{}-{size}", self.name, launcher.product);
-        let mut ensemble = servers::prepared(launcher, &Setup::new(&name, size))?;
+        let setup = Setup { observers: self.observers, ..Setup::new(&name, size + self.observers) };
+        let mut ensemble = servers::prepared(launcher, &setup)?;
         (self.configure)(&ensemble, launcher.product)?;
         ensemble.start_all()?;
         let folder = tools::folder(self.name).join(launcher.product.to_string());

@@ -21,5 +21,6 @@ pub(super) fn prepared(launcher: &Launcher, setup: &Setup) -> Result<Ensemble, F
 
 fn with_address(line: &str, ensemble: &Ensemble) -> String {
     let server = ensemble.servers().iter().find(|server| line.starts_with(&format!("server.{}=", server.id())));
-    server.map_or_else(|| line.to_owned(), |server| format!("{line}:participant;{}", server.address()))
+    let role = if line.ends_with(":observer") { "" } else { ":participant" };
+    server.map_or_else(|| line.to_owned(), |server| format!("{line}{role};{}", server.address()))
 }

@@ -10,6 +10,7 @@ pub(super) const APP: App = App {
     prepare,
     command: no_arguments,
     configure: unchanged,
+    observers: 0,
     on_pole: &["wrong=0"],
     limit: Duration::from_secs(300),
 };

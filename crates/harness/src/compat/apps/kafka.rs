@@ -14,6 +14,7 @@ pub(super) const APP: App = App {
     prepare,
     command,
     configure: unchanged,
+    observers: 0,
     on_pole: &["lost=0", "expired=0", "needless_controllers=0"],
     limit: Duration::from_secs(600),
 };

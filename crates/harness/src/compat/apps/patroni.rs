@@ -17,6 +17,7 @@ pub(super) const APP: App = App {
     prepare,
     command,
     configure: unchanged,
+    observers: 0,
     on_pole: &["demoted=0", "promoted=0"],
     limit: Duration::from_secs(600),
 };

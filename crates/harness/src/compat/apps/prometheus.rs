@@ -12,6 +12,7 @@ pub(super) const APP: App = App {
     prepare,
     command,
     configure: unchanged,
+    observers: 0,
     on_pole: &["missed=0"],
     limit: Duration::from_secs(600),
 };
