@@ -10,6 +10,7 @@
 //! Nothing of an application is in this repository. `tools` downloads and unpacks packages.
 
 mod chdb;
+mod flink;
 mod kafka;
 mod patroni;
 mod prometheus;
@@ -44,7 +45,7 @@ pub(super) struct App {
 }
 
 /// All applications.
-pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, spark::APP, chdb::APP, prometheus::APP];
+pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, spark::APP, chdb::APP, prometheus::APP, flink::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {

@@ -49,6 +49,24 @@ pub(super) fn jars(name: &str) -> Result<(), Failure> {
     })
 }
 
+/// The source package, from the Python package index, that an application's `source.txt` names. It has the tests.
+pub(super) fn source(name: &str) -> Result<(), Failure> {
+    made_from(name, "source", "source.txt", |folder, list| {
+        let package = fs::read_to_string(list).map_err(|why| Failure::io("read", list, &why))?;
+        let package = package.trim();
+        // What is needed to unpack it may be binary.
+        let only = package.split("==").next().unwrap_or(package);
+        let mut pip = program(&python(name).to_string_lossy());
+        pip.args(["-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--no-binary", only]);
+        output_of(pip.arg("--dest").arg(folder).arg(package))?;
+        // The only file.
+        let mut entries = fs::read_dir(folder).map_err(|why| Failure::io("read", folder, &why))?.flatten();
+        let archive = entries.next().ok_or_else(|| Failure::Check(format!("{package} has no source package")))?.path();
+        output_of(program("tar").args(["--strip-components=1", "-xf"]).arg(&archive).arg("-C").arg(folder))?;
+        fs::remove_file(&archive).map_err(|why| Failure::io("remove", &archive, &why))
+    })
+}
+
 /// The Debian packages that an application's `debian.txt` lists, unpacked and not installed, so that no service starts.
 pub(super) fn debian(name: &str) -> Result<(), Failure> {
     if !is_installed("apt-get") {
