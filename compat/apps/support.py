@@ -1,8 +1,8 @@
 """What the programs of `cargo xtask compat --part apps` share.
 
-The harness starts a program with the connect string of the servers in APP_SERVERS and an empty folder in APP_FOLDER. The
-program prints `@fault`, `@fault N`, `@pause` or `@resume` to have the leader or server N killed and restarted, or the
-leader stopped and continued, and reads a line when that is done. At the end it prints `ok: ` and its figures.
+The harness starts a program with the connect string of the servers in APP_SERVERS and an empty folder in APP_FOLDER.
+The program prints `@fault`, `@fault N`, `@pause` or `@resume` to have the leader or server N killed and restarted, or
+the leader stopped and continued, and reads a line when that is done. At the end it prints `ok: ` and its figures.
 
 The program is the first process of a process namespace, so everything that it starts ends with it.
 """

@@ -1,11 +1,11 @@
 """ClickHouse's engine as a library (chDB), with a table of the engine KeeperMap, which keeps its rows in ZooKeeper.
 
-Three processes insert, update and delete rows of one table, each with keys of its own, while the leader is killed three
-times and stopped once for 15 s. A statement that fails is sent again: all of them can be repeated. At the end, two other
-processes read the table, and both must find the rows that the acknowledged statements left.
+Three processes insert, update and delete rows of one table, each with keys of its own, while the leader is killed
+three times and stopped once for 15 s. A statement that fails is sent again: all of them can be repeated. At the end,
+two other processes read the table, and both must find the rows that the acknowledged statements left.
 
-Figures: acknowledged statements, rows, rows that are lost or wrong, statements that failed first, and the longest time
-without an acknowledged statement after a kill and in the pause.
+Figures: acknowledged statements, rows, rows that are lost or wrong, statements that failed first, and the longest
+time without an acknowledged statement after a kill and in the pause.
 """
 
 import json

@@ -1,12 +1,12 @@
 """Flink with high availability in ZooKeeper: two job managers, one task manager and a job with checkpoints.
 
-The job writes the numbers from 1 on to files, which a checkpoint completes. Flink keeps its leaders and the pointers to
-checkpoints in ZooKeeper. The leader of the servers is killed three times; then the job manager that leads is killed once,
-together with the leader of the servers; and the leader is stopped for 15 s. A job manager that exits is started again. At the end each number has to be in the files
-exactly once.
+The job writes the numbers from 1 on to files, which a checkpoint completes. Flink keeps its leaders and the pointers
+to checkpoints in ZooKeeper. The leader of the servers is killed three times; then the job manager that leads is
+killed once, together with the leader of the servers; and the leader is stopped for 15 s. A job manager that exits is
+started again. At the end each number has to be in the files exactly once.
 
-Figures: numbers, lost and repeated ones, job managers that exited, leaderships that were revoked, restarts of the job, and the longest time
-without a completed checkpoint.
+Figures: numbers, lost and repeated ones, job managers that exited, leaderships that were revoked, restarts of the
+job, and the longest time without a completed checkpoint.
 """
 
 import os

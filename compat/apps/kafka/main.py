@@ -1,12 +1,13 @@
 """Kafka 3.9 with ZooKeeper: three brokers, a producer and a consumer, all unmodified programs of Kafka.
 
 Kafka's VerifiableProducer writes numbers to a topic with three replicas and reports each acknowledged one; its
-VerifiableConsumer reads them as a member of a group. Meanwhile the leader of the servers is killed three times, with a new
-topic created after each kill; the broker that is the controller is killed once, together with the leader; and the leader is
-stopped for 15 s. Every acknowledged record has to be consumed exactly once by offset.
+VerifiableConsumer reads them as a member of a group. Meanwhile the leader of the servers is killed three times, with
+a new topic created after each kill; the broker that is the controller is killed once, together with the leader; and
+the leader is stopped for 15 s. Every acknowledged record has to be consumed exactly once by offset.
 
-Figures: acknowledged records, lost ones, elections of the controller that no kill of a broker explains, expired sessions of
-brokers, their reconnects, and the longest time without an acknowledged record after a kill and in the pause.
+Figures: acknowledged records, lost ones, elections of the controller that no kill of a broker explains, expired
+sessions of brokers, their reconnects, and the longest time without an acknowledged record after a kill and in the
+pause.
 """
 
 import json

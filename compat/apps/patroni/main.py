@@ -1,9 +1,10 @@
 """Patroni with a primary and a replica of PostgreSQL.
 
-A client writes rows without a pause. First the leader of the servers is killed three times. Then, four times, the leader
-is stopped for 15 s while Patroni of the primary is connected to it: the server that Patroni talks to is silent, and so is
-the leader. Patroni confirms its lock every 10 s (loop_wait) and demotes the primary if that fails for 10 s
-(retry_timeout), so the worst time for a pause is right before a confirmation: there is less than 15 s left then.
+A client writes rows without a pause. First the leader of the servers is killed three times. Then, four times, the
+leader is stopped for 15 s while Patroni of the primary is connected to it: the server that Patroni talks to is
+silent, and so is the leader. Patroni confirms its lock every 10 s (loop_wait) and demotes the primary if that fails
+for 10 s (retry_timeout), so the worst time for a pause is right before a confirmation: there is less than 15 s left
+then.
 
 Figures: demotions of the primary, promotions (changes of the timeline), and the longest time without a committed row.
 """

@@ -1,8 +1,8 @@
 """Prometheus with serverset_sd_configs: it watches a path in ZooKeeper, whose children are its targets.
 
-Five members stay registered all the time; others come and go after each fault. The leader is killed three times and stopped
-once for 15 s. After each change Prometheus has to list the members that are registered, and it must never list
-fewer than the five.
+Five members stay registered all the time; others come and go after each fault. The leader is killed three times and
+stopped once for 15 s. After each change Prometheus has to list the members that are registered, and it must never
+list fewer than the five.
 
 Figures: changes, changes that Prometheus had not seen after a minute, the slowest one that it saw (Prometheus applies
 discoveries every 5 s), and how often one of the five was missing.

@@ -1,8 +1,8 @@
 """Spark standalone with recoveryMode=ZOOKEEPER: two masters, one worker and an application.
 
-The application runs jobs one after another and checks each result. Meanwhile the leader of the servers is killed three
-times; then the master that is active is killed once, together with the leader, and the other one has to take over, with the
-worker and the application. At the end a second application has to be accepted.
+The application runs jobs one after another and checks each result. Meanwhile the leader of the servers is killed
+three times; then the master that is active is killed once, together with the leader, and the other one has to take
+over, with the worker and the application. At the end a second application has to be accepted.
 
 A Spark master exits when it loses its leadership, which happens as soon as its connection is suspended. It is then
 started again, as a supervisor would.
