@@ -16,6 +16,7 @@ mod patroni;
 mod prometheus;
 mod spark;
 mod tools;
+mod tooz;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,7 +46,8 @@ pub(super) struct App {
 }
 
 /// All applications.
-pub(super) const APPS: &[App] = &[patroni::APP, kafka::APP, spark::APP, chdb::APP, prometheus::APP, flink::APP];
+pub(super) const APPS: &[App] =
+    &[patroni::APP, kafka::APP, spark::APP, tooz::APP, chdb::APP, prometheus::APP, flink::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {
