@@ -11,12 +11,17 @@ import sys
 from support import FOLDER, check, fault, note
 
 TEST_LIMIT_S = 180
+# Further runs of tests that failed with kills. A test fails because of the kills if it fails in all of them.
+RETRIES = 2
 
 
 def run(source, tests, env, tests_per_kill):
     """The figures of tests (files and options of pytest) in the folder `source`."""
     calm = results(source, tests, env, "calm", lambda: None)
     failed = [test for test, outcome in calm.items() if outcome not in ("PASSED", "SKIPPED")]
+    if failed:
+        alone = results(source, failed, env, "alone", lambda: None)
+        failed = [test for test in failed if alone.get(test) not in ("PASSED", "SKIPPED")]
     for test in failed:
         note(f"failed without a kill: {test}")
     kills = 0
@@ -33,9 +38,12 @@ def run(source, tests, env, tests_per_kill):
     for test in broken:
         note(f"failed with kills: {test}")
     # Some tests fail now and then by themselves, for example if they end while a cache of theirs still reads.
-    again = results(source, tests, env, "again", kill) if broken else {}
-    twice = [test for test in broken if again.get(test) not in ("PASSED", "SKIPPED")]
-    for test in twice:
+    lasting = broken
+    for number in range(RETRIES):
+        if lasting:
+            again = results(source, tests, env, f"again-{number}", kill)
+            lasting = [test for test in lasting if again.get(test) not in ("PASSED", "SKIPPED")]
+    for test in lasting:
         note(f"failed with kills again: {test}")
     count = lambda outcome: sum(other == outcome for other in calm.values())
     check(count("PASSED") > 0, "tests pass")
@@ -46,7 +54,7 @@ def run(source, tests, env, tests_per_kill):
         "skipped": count("SKIPPED"),
         "kills": kills,
         "failed_with_kills": len(broken),
-        "failed_again": len(twice),
+        "failed_again": len(lasting),
     }
 
 

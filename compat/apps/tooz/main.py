@@ -1,7 +1,7 @@
 """tooz: its own tests of coordinators, locks, groups and elections, on the ZooKeeper driver.
 
 Figures: the tests by outcome, the kills of the leader while they run again, the tests that failed only then, and
-those that failed in a second such run too.
+those that failed in two more such runs too.
 """
 
 import os

@@ -17,6 +17,7 @@ mod prometheus;
 mod spark;
 mod tools;
 mod tooz;
+mod zuul;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,7 +48,7 @@ pub(super) struct App {
 
 /// All applications.
 pub(super) const APPS: &[App] =
-    &[patroni::APP, kafka::APP, spark::APP, tooz::APP, chdb::APP, prometheus::APP, flink::APP];
+    &[patroni::APP, kafka::APP, spark::APP, zuul::APP, tooz::APP, chdb::APP, prometheus::APP, flink::APP];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {
