@@ -3,8 +3,8 @@
 //! The programs are in `compat/java` and `compat/c`, and check themselves. Each has two contending clients. When it
 //! holds the relevant state it prints `@fault`; then the leader is killed with `kill -9`, another leader is awaited,
 //! the killed server is started again, and the program receives `done`. A standalone server is stopped and started.
-//! `@fault N` does the same for server N; `@pause` stops the leader with SIGSTOP until `@resume`. The program chooses the time, because a fault at a random time rarely meets
-//! a held lock.
+//! `@fault N` does the same for server N; `@pause` stops the leader with SIGSTOP until `@resume`. The program chooses the
+//! time, because a fault at a random time rarely meets a held lock.
 //!
 //! Each program has fresh servers.
 

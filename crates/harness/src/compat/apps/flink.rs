@@ -1,5 +1,6 @@
-//! Flink with high availability in ZooKeeper: two job managers and a job with checkpoints, while servers and the leading
-//! job manager are killed.
+//! Flink with high availability in ZooKeeper: two job managers and a job with checkpoints.
+//!
+//! Servers and the leading job manager are killed meanwhile.
 
 use std::process::Command;
 use std::time::Duration;

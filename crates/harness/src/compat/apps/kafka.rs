@@ -1,4 +1,4 @@
-//! Kafka 3.9 in ZooKeeper mode: three brokers with a producer and a consumer, while servers and the controller are killed.
+//! Kafka 3.9 in ZooKeeper mode: three brokers with a producer and a consumer, while servers are killed.
 //!
 //! `compat/apps/kafka/main.py` compares what was acknowledged with what was consumed.
 

@@ -18,7 +18,7 @@ pub(super) const APP: App = App {
     command,
     configure: unchanged,
     observers: 0,
-    on_pole: &["demoted=0", "promoted=0"],
+    on_pole: &["unexplained=0"],
     limit: Duration::from_secs(600),
 };
 

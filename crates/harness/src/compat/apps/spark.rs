@@ -1,5 +1,6 @@
-//! Spark standalone with ZooKeeper recovery: two masters, a worker and an application, while servers and the active master
-//! are killed.
+//! Spark standalone with ZooKeeper recovery: two masters, a worker and an application.
+//!
+//! Servers and the active master are killed meanwhile.
 
 use std::time::Duration;
 

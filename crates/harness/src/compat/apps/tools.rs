@@ -23,7 +23,7 @@ pub(super) fn python(name: &str) -> PathBuf {
 /// Creates the Python environment of an application with the packages of its `requirements.txt`.
 pub(super) fn environment(name: &str) -> Result<(), Failure> {
     made_from(name, "python", "requirements.txt", |folder, list| {
-        // That of the system first: a Python in the home of one user cannot be run by others, and PostgreSQL refuses root.
+        // That of the system first: PostgreSQL refuses root, and another user cannot run a Python in the home of root.
         let interpreter = if Path::new(SYSTEM_PYTHON).is_file() { SYSTEM_PYTHON } else { "python3" };
         output_of(program(interpreter).args(["-m", "venv"]).arg(folder))?;
         let mut pip = program(&python(name).to_string_lossy());
