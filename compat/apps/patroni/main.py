@@ -192,8 +192,8 @@ def measure(folder):
         pause_gap = max(pause_gap, writer.longest_gap())
         demoted_by_pause += sum(node.demotions() for node in nodes) > demoted
         for node, offset in offsets.items():
-            before, *demotion = node.process.text()[offset:].split("Demoting self")
-            tried = re.findall(r"Connecting to \S+:(\d+)", before)
+            outage, *demotion = node.process.text()[offset:].split("Demoting self")
+            tried = re.findall(r"Connecting to \S+:(\d+)", outage)
             # The client may choose the stopped server again, whose kernel accepts the connection.
             unexplained += bool(demotion) and tried[-1:] != [paused]
     writing.finish()
