@@ -2,15 +2,15 @@
 //!
 //! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
 //! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, Apache's file tools on Pole's files,
-//! the contract of `pole-elect` on all its stores, and the move from Apache to Pole and back. It prints the differences; the
-//! exit code is 1 if anything works on Apache only, or if
-//! nothing could be run.
+//! the contract of `pole-elect` on all its stores, the move from Apache to Pole and back, and whole applications. It prints
+//! the differences; the exit code is 1 if anything works on Apache only, or if nothing could be run.
 //!
 //! A run without Apache is compared with a recording of Apache (`--record`), so CI needs only Pole. Parts that cannot
 //! be run here (no Python, no Java, no network) are reported, and counted in the last line.
 //!
 //! Servers are started by `ensemble`.
 
+mod apps;
 mod c;
 mod cli;
 mod elect;
@@ -94,6 +94,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Storage, java::prepare, storage::run),
     (Part::Elect, elect::prepare, elect::run),
     (Part::Move, moving::prepare, moving::run),
+    (Part::Apps, apps::prepare, apps::run),
 ];
 
 fn message(why: Failure) -> String {

@@ -29,7 +29,7 @@ impl Certificates {
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().map_err(|why| failed(&why))?;
         let root = params.self_signed(&key).map_err(|why| failed(&why))?;
-        let authority = folder.join("authority.pem");
+        let authority = Self::authority_in(folder);
         fs::write(&authority, pem("CERTIFICATE", root.der())?).map_err(|why| Failure::io("write", &authority, &why))?;
         let issuer = Issuer::new(params, key);
 
@@ -37,7 +37,7 @@ impl Certificates {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let params = CertificateParams::new(names).map_err(|why| failed(&why))?;
         let leaf = params.signed_by(&key, &issuer).map_err(|why| failed(&why))?;
-        let key_store = folder.join("server.pem");
+        let key_store = Self::key_store_in(folder);
         let contents = pem("PRIVATE KEY", &key.serialize_der())? + &pem("CERTIFICATE", leaf.der())?;
         fs::write(&key_store, contents).map_err(|why| Failure::io("write", &key_store, &why))?;
 
@@ -49,6 +49,16 @@ impl Certificates {
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Self { key_store, authority, client: Arc::new(client) })
+    }
+
+    /// The path of [`Self::authority`] for certificates that were made in this folder.
+    pub fn authority_in(folder: &Path) -> PathBuf {
+        folder.join("authority.pem")
+    }
+
+    /// The path of [`Self::key_store`] for certificates that were made in this folder.
+    pub fn key_store_in(folder: &Path) -> PathBuf {
+        folder.join("server.pem")
     }
 
     /// The file with the certificate that clients have to trust, as PEM.

@@ -1,5 +1,6 @@
 //! The arguments of `cargo xtask compat`.
 
+use super::apps::APPS;
 use crate::Failure;
 use crate::ensemble::Product;
 
@@ -21,6 +22,8 @@ pub(super) struct Options {
     pub(super) nodes: usize,
     /// Sessions with ephemeral nodes of the part `move`.
     pub(super) sessions: usize,
+    /// The selected applications of the part `apps`; empty means all.
+    pub(super) apps: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,8 @@ pub(super) enum Part {
     Elect,
     /// The move from Apache to Pole and back.
     Move,
+    /// Applications, unmodified. Only run if named.
+    Apps,
 }
 
 impl Options {
@@ -61,6 +66,7 @@ impl Options {
             record: false,
             nodes: 2_000,
             sessions: 10,
+            apps: Vec::new(),
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -73,6 +79,7 @@ impl Options {
                 "--record" => options.record = true,
                 "--nodes" => options.nodes = count(arg, value()?)?,
                 "--sessions" => options.sessions = count(arg, value()?)?,
+                "--app" => options.apps.push(app(value()?)?),
                 other => return Err(Failure::Usage(format!("compat does not know `{other}`"))),
             }
         }
@@ -95,13 +102,14 @@ impl Options {
             "storage" => self.parts.push(Part::Storage),
             "elect" => self.parts.push(Part::Elect),
             "move" => self.parts.push(Part::Move),
+            "apps" => self.parts.push(Part::Apps),
             "ci" => {
                 self.ci = true;
                 self.products = vec![Product::Pole];
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, tls, cli, curator, failover, c, sasl, rust, storage, elect, move or ci, not `{other}`"
+                    "--part is kazoo, tls, cli, curator, failover, c, sasl, rust, storage, elect, move, apps or ci, not `{other}`"
                 )));
             }
         }
@@ -113,20 +121,31 @@ impl Options {
     /// can go wrong.
     pub(super) fn sizes_of(&self, part: Part) -> &[usize] {
         match part {
-            Part::Failover | Part::Move => &[3],
+            Part::Failover | Part::Move | Part::Apps => &[3],
             Part::Rust | Part::Storage | Part::Elect => &[1],
             Part::Kazoo | Part::Tls | Part::Curator | Part::Sasl if self.ci => &[3],
             Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C | Part::Sasl => &self.sizes,
         }
     }
 
-    /// Whether this part is to be run. CI leaves out the client in Rust, because building it with the dependencies of
+    /// Whether this part is to be run. The applications run only if they are named: together they need gigabytes of
+    /// packages and half an hour. CI leaves out the client in Rust, because building it with the dependencies of
     /// its tests takes minutes, all cases of `pole-elect`, because `cargo test` has the essential ones, and the move, which needs
     /// Apache.
     pub(super) fn selects(&self, part: Part) -> bool {
         let is_excluded = self.ci && matches!(part, Part::Rust | Part::Elect | Part::Move);
-        self.parts.contains(&part) || self.parts.is_empty() && !is_excluded
+        let is_optional = part == Part::Apps;
+        self.parts.contains(&part) || self.parts.is_empty() && !is_excluded && !is_optional
     }
+}
+
+fn app(name: &str) -> Result<String, Failure> {
+    let mut names = APPS.iter().map(|app| app.name);
+    if names.any(|known| known == name) {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<_> = APPS.iter().map(|app| app.name).collect();
+    Err(Failure::Usage(format!("--app is one of {}, not `{name}`", names.join(", "))))
 }
 
 fn products(text: &str) -> Result<Vec<Product>, Failure> {
@@ -180,6 +199,7 @@ mod tests {
         assert!(all.selects(Part::Kazoo) && all.selects(Part::Failover) && all.selects(Part::Rust));
         assert_eq!(all.products, [Product::Apache, Product::Pole]);
         assert_eq!(all.sizes, [1, 3]);
+        assert!(!all.selects(Part::Apps) && parse("--part apps --app patroni").unwrap().selects(Part::Apps));
         let some = parse("--part cli --part curator --servers 3").unwrap();
         assert!(some.selects(Part::Cli) && some.selects(Part::Curator) && !some.selects(Part::Kazoo));
         assert_eq!(some.sizes, [3]);
@@ -205,6 +225,7 @@ mod tests {
             "--jobs 0",
             "--jobs x",
             "--nodes 0",
+            "--part apps --app x",
             "--record --on pole",
             "x",
         ] {

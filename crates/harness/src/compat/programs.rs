@@ -3,8 +3,8 @@
 //! The programs are in `compat/java` and `compat/c`, and check themselves. Each has two contending clients. When it
 //! holds the relevant state it prints `@fault`; then the leader is killed with `kill -9`, another leader is awaited,
 //! the killed server is started again, and the program receives `done`. A standalone server is stopped and started.
-//! `@fault N` does the same for server N. The program chooses the time, because a fault at a random time rarely meets
-//! a held lock.
+//! `@fault N` does the same for server N; `@pause` stops the leader with SIGSTOP until `@resume`. The program chooses the
+//! time, because a fault at a random time rarely meets a held lock.
 //!
 //! Each program has fresh servers.
 
@@ -90,27 +90,50 @@ fn run(
     let setup = lines.iter().fold(Setup::new(&name, size), |setup, line| setup.with(line));
     let mut ensemble = servers::with_addresses(launcher, &setup)?;
     let log = log_path(&name)?;
-    let mut running = Running::start(command(program, &ensemble.connect_string())?, &log)?;
-    let deadline = Instant::now() + PROGRAM_LIMIT;
-    let said = loop {
-        match running.next_line(deadline) {
-            Output::Line(line) => {
-                if let Some(said) = line.strip_prefix("ok: ") {
-                    break Ok(said.to_owned());
-                }
-                if let Some(which) = line.strip_prefix("@fault") {
-                    fault(&mut ensemble, which.trim().parse().ok())?;
-                    running.send("done")?;
-                }
-            }
-            Output::Ended => break Err(format!("{}; all it said: {}", failure_line(&log), log.display())),
-            Output::Timeout => break Err(format!("no end after {PROGRAM_LIMIT:?}; see {}", log.display())),
-        }
-    };
+    let command = command(program, &ensemble.connect_string())?;
+    let said = run_on(&mut ensemble, command, &log, PROGRAM_LIMIT)?;
     if said.is_ok() {
         ensemble.done()?;
     }
     Ok(said)
+}
+
+/// Runs a program on running servers and carries out the faults that it requests.
+pub(super) fn run_on(
+    ensemble: &mut Ensemble,
+    command: Command,
+    log: &Path,
+    limit: Duration,
+) -> Result<Result<String, String>, Failure> {
+    let mut running = Running::start(command, log)?;
+    let deadline = Instant::now() + limit;
+    let mut paused = None;
+    loop {
+        match running.next_line(deadline) {
+            Output::Line(line) => {
+                if let Some(said) = line.strip_prefix("ok: ") {
+                    return Ok(Ok(said.to_owned()));
+                }
+                if let Some(which) = line.strip_prefix("@fault") {
+                    fault(ensemble, which.trim().parse().ok())?;
+                } else if line == "@pause" {
+                    let leader = ensemble.wait_ready(READY_LIMIT)?;
+                    ensemble.server(leader).freeze()?;
+                    paused = Some(leader);
+                } else if line == "@resume" {
+                    if let Some(server) = paused.take() {
+                        ensemble.server(server).thaw()?;
+                    }
+                    ensemble.wait_ready(READY_LIMIT)?;
+                } else {
+                    continue;
+                }
+                running.send("done")?;
+            }
+            Output::Ended => return Ok(Err(format!("{}; all it said: {}", failure_line(log), log.display()))),
+            Output::Timeout => return Ok(Err(format!("no end after {limit:?}; see {}", log.display()))),
+        }
+    }
 }
 
 /// Kills the leader, or the server with this number, and restarts it when the others serve.
@@ -189,7 +212,7 @@ impl Drop for Running {
     }
 }
 
-fn log_path(name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn log_path(name: &str) -> Result<PathBuf, Failure> {
     let folder = work_dir().join("programs");
     fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
     Ok(folder.join(format!("{name}.log")))

@@ -92,10 +92,13 @@ const JARS: &[&str] = &[
     "jackson-databind.jar",
     "metrics-core.jar",
     "netty-buffer.jar",
+    "netty-codec.jar",
     "netty-common.jar",
     "netty-handler.jar",
+    "netty-resolver.jar",
     "netty-transport.jar",
     "netty-transport-native-epoll.jar",
+    "netty-transport-native-unix-common.jar",
     "snappy-java.jar",
 ];
 

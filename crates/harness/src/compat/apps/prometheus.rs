@@ -1,0 +1,28 @@
+//! Prometheus with the discovery of serversets, whose members come and go while servers are killed.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::{App, tools, unchanged};
+use crate::Failure;
+use crate::ensemble::Ensemble;
+
+pub(super) const APP: App = App {
+    name: "prometheus",
+    prepare,
+    command,
+    configure: unchanged,
+    observers: 0,
+    on_pole: &["missed=0"],
+    limit: Duration::from_secs(600),
+};
+
+fn prepare() -> Result<(), Failure> {
+    tools::environment(APP.name)?;
+    tools::debian(APP.name)
+}
+
+fn command(command: &mut Command, _ensemble: &Ensemble) -> Result<(), Failure> {
+    command.env("APP_PROMETHEUS", tools::folder(APP.name).join("debian/root/usr/bin/prometheus"));
+    Ok(())
+}
