@@ -202,9 +202,7 @@ fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Op
         let address = resolve("secureClientPort", address)?;
         let failed = |error| StartError::Port { port: "secureClientPort", address, error };
         let acceptor = tls::Live::new(tls::acceptor(&config.tls.clients)?);
-        if config.tls.reload_for_clients {
-            tls::watch(&config.tls.clients, &acceptor, tls::acceptor);
-        }
+        tls::watch(&config.tls.clients, config.tls.reload_for_clients, &acceptor, tls::acceptor);
         let listener = Listener::bind(shared, address, backlog, Some(acceptor)).map_err(failed)?;
         clients.first().spawn(listener.run(clients.loops()));
     }
@@ -331,9 +329,7 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
         false => None,
         true => {
             let tls = tls::Live::new(tls::PeerTls::open(&config.tls.peers)?);
-            if config.tls.reload_between_servers {
-                tls::watch(&config.tls.peers, &tls, tls::PeerTls::open);
-            }
+            tls::watch(&config.tls.peers, config.tls.reload_between_servers, &tls, tls::PeerTls::open);
             Some(tls)
         }
     };

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     /// Connections that have not sent their first request.
     pub(crate) greetings_max: usize,
     pub(crate) handshake_max: Duration,
+    /// Whether the certificate of a client must name its address.
+    pub(crate) verify_client_host: bool,
     /// `globalOutstandingLimit`: requests that the node has not answered yet.
     pub(crate) outstanding_max: usize,
     /// `largeRequestMaxBytes`: bytes of outstanding large requests.
@@ -73,6 +75,7 @@ impl Settings {
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
+            verify_client_host: config.tls.clients.verify_client_host,
             handshake_max: Duration::from_millis(config.tls.handshake_timeout_ms),
             outstanding_max: count(config.clients.throttle_limit.min(config.clients.outstanding_max)),
             large_bytes_max: count(config.clients.large_bytes_max),

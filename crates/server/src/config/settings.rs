@@ -68,7 +68,8 @@ const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
 const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"]);
 const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
-const REVOCATION: &str = "revoked certificates are not looked up yet";
+const OCSP: &str = "nobody is asked about certificates; use lists, ssl.crl and ssl.quorum.crl";
+const REVERSE_DNS: &str = "a certificate has to name an address that it is for; names are not looked up by address";
 const THREADS: &str = "Pole has other threads than Apache's server";
 const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
 const ELECTION: &str = "Pole has another election";
@@ -448,7 +449,7 @@ settings! {
         Apache "ssl.clientAuth", Word(&["need", "want", "none"]), "need",
             "Whether clients show a certificate.";
         Apache "ssl.hostnameVerification", TRUE_FALSE, "true",
-            "Concerns clients that Apache's server opens; no effect on the ports of a server.";
+            "Whether `ssl.clientHostnameVerification` counts. No other effect: it concerns clients, and the server opens no connection as one.";
         Apache "ssl.protocol", Text, "",
             "`TLSv1.2`, `TLSv1.3` or `TLS` for both; both if not set.";
         Apache "ssl.enabledProtocols", Text, "",
@@ -457,9 +458,15 @@ settings! {
             "Cipher suites in Java's names, with commas; all safe ones if not set.";
         Apache "ssl.authProvider", Only(&["x509"], "there is no other"), "x509",
             "The scheme that certificates authenticate.";
-        Apache "ssl.crl", Only(&["false"], REVOCATION), "false",
-            "Lists of revoked certificates.";
-        Apache "ssl.ocsp", Only(&["false"], REVOCATION), "false",
+        Apache "ssl.clientHostnameVerification", TRUE_FALSE, "false",
+            "Whether the certificate of a client must name its address. Only with `ssl.hostnameVerification`.";
+        Apache "ssl.allowReverseDnsLookup", Only(&["false"], REVERSE_DNS), "false",
+            "Whether the certificate may name the host of that address instead.";
+        Apache "ssl.crl", TRUE_FALSE, "false",
+            "Whether certificates of clients are looked up in lists of revoked ones. Apache's server fetches these lists; Pole reads `pole.ssl.crlFile`.";
+        Pole "pole.ssl.crlFile", Text, "",
+            "Lists of revoked certificates (CRLs), as PEM or DER: one of each authority that signs clients. Read again when it changes.";
+        Apache "ssl.ocsp", Only(&["false"], OCSP), "false",
             "Questions after revoked certificates.";
         Apache "ssl.handshakeDetectionTimeoutMillis", MS, "5000" => handshake_timeout_ms: u64 = Values::count,
             "Milliseconds for the TLS handshake of a client.";
@@ -499,9 +506,15 @@ settings! {
             "As `ssl.enabledProtocols`.";
         Apache "ssl.quorum.ciphersuites", Text, "",
             "As `ssl.ciphersuites`.";
-        Apache "ssl.quorum.crl", Only(&["false"], REVOCATION), "false",
-            "Lists of revoked certificates.";
-        Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
+        Apache "ssl.quorum.clientHostnameVerification", TRUE_FALSE, "true",
+            "The same for a server that connects: its certificate must name the host of its `server.N` line. Only with `ssl.quorum.hostnameVerification`.";
+        Apache "ssl.quorum.allowReverseDnsLookup", Only(&["false"], REVERSE_DNS), "false",
+            "Whether the certificate may name the host of its address instead.";
+        Apache "ssl.quorum.crl", TRUE_FALSE, "false",
+            "Whether certificates of servers are looked up in lists of revoked ones. Apache's server fetches these lists; Pole reads `pole.ssl.quorum.crlFile`.";
+        Pole "pole.ssl.quorum.crlFile", Text, "",
+            "Lists of revoked certificates (CRLs), as PEM or DER: one of each authority that signs servers. Read again when it changes.";
+        Apache "ssl.quorum.ocsp", Only(&["false"], OCSP), "false",
             "Questions after revoked certificates.";
         Apache "ssl.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "Apache's class that makes the TLS context.";
         Apache "ssl.quorum.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "The same between servers.";

@@ -47,8 +47,12 @@ pub struct TlsSettings {
     pub trust_store: Option<Store>,
     /// Whether the connecting side must present a certificate.
     pub client_auth: ClientAuth,
-    /// Whether a certificate must match the host name.
+    /// Lists of revoked certificates, as PEM or DER; `None` if certificates are not looked up.
+    pub revocation_lists: Option<PathBuf>,
+    /// Whether the certificate of a server must match the host name that was dialled.
     pub verify_host: bool,
+    /// Whether the certificate of the connecting side must match its host. Only with `verify_host`.
+    pub verify_client_host: bool,
     /// Whether TLS 1.2 is enabled.
     pub tls12: bool,
     /// Whether TLS 1.3 is enabled.
