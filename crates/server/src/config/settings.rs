@@ -12,7 +12,7 @@ use pole_types::ServerId;
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
-use super::types::{Emulation, FourLetterWords, Secret, SourceFile, TlsSettings};
+use super::types::{Emulation, FourLetterWords, Kerberos, Secret, SourceFile, TlsSettings};
 use super::values::Values;
 use crate::log::Filter;
 
@@ -79,7 +79,8 @@ const CACHE: &str = "replies are not cached";
 const WATCHES: &str = "the watches of a closed connection are removed in small steps";
 const PATHS: &str = "there are no statistics by path";
 const BATCHES: &str = "the disk takes everything that waits at once";
-const KERBEROS: &str = "Kerberos is not supported yet";
+const KERBEROS: &str = "the server takes tickets and needs none itself";
+const RULES: &str = "names of principals are not rewritten";
 const JVM: &str = "there is no JVM";
 
 /// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
@@ -376,7 +377,7 @@ settings! {
             "A file with the users that may authenticate by SASL DIGEST-MD5, `NAME:PASSWORD` in each line. Read at the start.";
         Pole "pole.sasl.jaasFile", Text, "",
             "The same as a JAAS file of Apache's server (`java.security.auth.login.config`), with options `user_NAME` of \
-             `DigestLoginModule`. Read at the start.";
+             `DigestLoginModule`; or with `principal` and `keyTab` of `Krb5LoginModule`, for Kerberos. Read at the start.";
         Apache "sasl.serverconfig", Text, "Server",
             "The section of the JAAS file.";
         Apache "SASLAuthenticationProvider.superPassword", Hidden, "",
@@ -406,12 +407,14 @@ settings! {
         Apache "quorum.auth.server.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
         Apache "quorum.auth.learner.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
         Apache "quorum.auth.kerberos.servicePrincipal", Unused(SASL), "", "A principal of Kerberos.";
-        Apache "kerberos.removeHostFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
-        Apache "kerberos.removeRealmFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.removeHostFromPrincipal", TRUE_FALSE, "false" => kerberos_remove_host: bool = Values::bool,
+            "Whether `NAME/HOST@REALM` of the server's own realm is the user `NAME@REALM`.";
+        Apache "kerberos.removeRealmFromPrincipal", TRUE_FALSE, "false" => kerberos_remove_realm: bool = Values::bool,
+            "Whether `NAME@REALM` of the server's own realm is the user `NAME`.";
         Apache "kerberos.canonicalizeHostNames", Unused(KERBEROS), "", "Names of Kerberos.";
         Apache "kerberos.minReLoginTimeMs", Unused(KERBEROS), "", "Tickets of Kerberos.";
-        Apache "security.auth_to_local", Unused(KERBEROS), "", "Names of Kerberos.";
-        Apache "requireKerberosConfig", Unused(KERBEROS), "", "Whether Kerberos must be configured.";
+        Apache "security.auth_to_local", Only(&["DEFAULT"], RULES), "DEFAULT", "Rules that make users of principals.";
+        Apache "requireKerberosConfig", Unused("a principal without its key ends the start"), "", "Whether Kerberos must be configured.";
         Apache "kinit", Unused(KERBEROS), "", "The program that gets tickets.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
@@ -421,6 +424,8 @@ settings! {
         + sasl: bool = false;
         /// `pole.sasl.usersFile` and `pole.sasl.jaasFile`; `None` if neither is set.
         + sasl_users: Option<BTreeMap<String, Secret>> = None;
+        /// The server's principal, if clients use Kerberos. Then there are no users.
+        + kerberos: Option<Kerberos> = None;
         /// `superUser` and `superUser.N`.
         + sasl_super_users: Vec<String> = Vec::new();
         /// `enforce.auth.schemes`, or `sasl`; empty if clients need not authenticate.

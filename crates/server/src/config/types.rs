@@ -130,6 +130,23 @@ impl ClientAuth {
     }
 }
 
+/// The server's own principal of Kerberos.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kerberos {
+    /// The principal with its realm: `zookeeper/HOST@REALM`.
+    pub principal: String,
+    /// The file with its key; `None` for that of the Kerberos library.
+    pub keytab: Option<PathBuf>,
+}
+
+impl Kerberos {
+    /// The realm of the principal.
+    #[must_use]
+    pub fn realm(&self) -> &str {
+        self.principal.split_once('@').map_or("", |(_, realm)| realm)
+    }
+}
+
 /// A text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
