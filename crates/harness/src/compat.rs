@@ -1,7 +1,7 @@
 //! `cargo xtask compat`: third-party clients against Apache ZooKeeper and against Pole.
 //!
 //! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
-//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, Apache's file tools on Pole's files,
+//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, with passwords or by Kerberos, Apache's file tools on Pole's files,
 //! the contract of `pole-elect` on all its stores, and the move from Apache to Pole and back. It prints the differences; the
 //! exit code is 1 if anything works on Apache only, or if
 //! nothing could be run.
@@ -16,6 +16,7 @@ mod cli;
 mod elect;
 mod java;
 mod kazoo;
+mod kerberos;
 mod moving;
 mod options;
 mod programs;
@@ -90,6 +91,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Failover, java::prepare, programs::failover),
     (Part::C, c::prepare, programs::in_c),
     (Part::Sasl, sasl::prepare, sasl::run),
+    (Part::Kerberos, kerberos::prepare, kerberos::run),
     (Part::Rust, rust::prepare, rust::run),
     (Part::Storage, java::prepare, storage::run),
     (Part::Elect, elect::prepare, elect::run),
