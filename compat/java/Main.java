@@ -22,6 +22,8 @@ public final class Main {
                 case "failover" -> Failover.run(stage);
                 case "sasl" -> Sasl.run(stage);
                 case "sasl-required" -> Sasl.runRequired(stage);
+                case "kerberos" -> Kerberos.run(stage);
+                case "kerberos-required" -> Kerberos.runRequired(stage);
                 default -> throw new IllegalArgumentException("no program called " + args[0]);
             };
             System.out.println("ok: " + said);

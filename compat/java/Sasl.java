@@ -19,17 +19,21 @@ import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Apache's client with SASL DIGEST-MD5. Each client uses a section of the JAAS file, or none; the sections are in
+ * Apache's client with SASL, here with DIGEST-MD5. Each client uses a section of the JAAS file, or none; the sections are in
  * crates/harness/src/compat/sasl.rs.
  */
 final class Sasl {
-    private final ZooKeeper client;
+    final ZooKeeper client;
     private final Set<KeeperState> states = ConcurrentHashMap.newKeySet();
 
-    private Sasl(Stage stage, String section) throws Exception {
+    /** `service` is the principal of the servers, for Kerberos. */
+    private Sasl(Stage stage, String section, String service) throws Exception {
         ZKClientConfig config = new ZKClientConfig();
         config.setProperty(ZKClientConfig.ENABLE_CLIENT_SASL_KEY, Boolean.toString(section != null));
         config.setProperty(ZKClientConfig.LOGIN_CONTEXT_NAME_KEY, section == null ? "None" : section);
+        if (service != null) {
+            config.setProperty(ZKClientConfig.ZOOKEEPER_SERVER_PRINCIPAL, service);
+        }
         // From 3.9 on, clients use this mechanism only without the rules of FIPS.
         config.setProperty("zookeeper.fips-mode", "false");
         client = new ZooKeeper(stage.servers, 20_000, event -> states.add(event.getState()), config);
@@ -37,14 +41,18 @@ final class Sasl {
 
     /** A client that has authenticated. */
     private static Sasl as(Stage stage, String section) throws Exception {
-        Sasl sasl = new Sasl(stage, section);
+        return as(stage, section, null);
+    }
+
+    static Sasl as(Stage stage, String section, String service) throws Exception {
+        Sasl sasl = new Sasl(stage, section, service);
         Stage.until(section + " is authenticated", () -> sasl.states.contains(KeeperState.SaslAuthenticated));
         return sasl;
     }
 
     /** A client that does not use SASL. */
-    private static Sasl nobody(Stage stage) throws Exception {
-        Sasl sasl = new Sasl(stage, null);
+    static Sasl nobody(Stage stage) throws Exception {
+        Sasl sasl = new Sasl(stage, null, null);
         Stage.until("nobody is connected", () -> sasl.states.contains(KeeperState.SyncConnected));
         return sasl;
     }
@@ -106,7 +114,11 @@ final class Sasl {
 
     /** A client whose credentials are wrong gets no session. */
     private static void wrong(Stage stage, String section) throws Exception {
-        Sasl sasl = new Sasl(stage, section);
+        wrong(stage, section, null);
+    }
+
+    static void wrong(Stage stage, String section, String service) throws Exception {
+        Sasl sasl = new Sasl(stage, section, service);
         Stage.until(section + " is refused", () -> sasl.states.contains(KeeperState.AuthFailed)
                 || sasl.states.contains(KeeperState.Closed));
         Stage.check(!sasl.states.contains(KeeperState.SaslAuthenticated), section + " is not authenticated");
@@ -114,11 +126,11 @@ final class Sasl {
     }
 
     /** The client looks for null in the list, which the lists of List.of do not allow. */
-    private static List<ACL> only(String user) {
+    static List<ACL> only(String user) {
         return new ArrayList<>(List.of(new ACL(Perms.ALL, new Id("sasl", user))));
     }
 
-    private void create(String path, List<ACL> acl) throws KeeperException, InterruptedException {
+    void create(String path, List<ACL> acl) throws KeeperException, InterruptedException {
         client.create(path, "mine".getBytes(StandardCharsets.UTF_8), acl, CreateMode.PERSISTENT);
     }
 
@@ -127,14 +139,14 @@ final class Sasl {
     }
 
     /** Waits until the server of this client has seen everything. */
-    private void sync() throws InterruptedException {
+    void sync() throws InterruptedException {
         CountDownLatch done = new CountDownLatch(1);
         client.sync("/java", (code, path, context) -> done.countDown(), null);
         done.await();
     }
 
     /** Reads until the client has a connection. */
-    private Code read() throws InterruptedException {
+    Code read() throws InterruptedException {
         Code[] code = {Code.CONNECTIONLOSS};
         Stage.until("there is an answer", () -> {
             code[0] = code(this::get);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use pole_jute::{CreateTxn, Deframer, OpCode, Txn, TxnEntry, TxnHeader};
 use pole_node::{
-    AttachAnswer, Authentication, CallContext, ClientId, Connection, Event, Limits, Next, Nonce, SaslUsers,
-    ServerContext,
+    AttachAnswer, Authentication, CallContext, ClientId, Connection, Event, GssapiResult, Limits, Next, Nonce,
+    SaslMechanism, SaslUsers, ServerContext,
 };
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 use pole_types::Time;
@@ -62,8 +62,8 @@ impl ServerContext for FixedContext {
 
 impl Driver {
     fn new() -> Self {
-        let authentication =
-            Authentication { sasl_users: Some(SaslUsers::new([("bob", "secret")])), ..Authentication::default() };
+        let sasl = Some(SaslMechanism::DigestMd5(SaslUsers::new([("bob", "secret")])));
+        let authentication = Authentication { sasl, ..Authentication::default() };
         let limits = Limits {
             frame_bytes_max: FRAME_BYTES_MAX,
             reply_bytes_max: REPLY_BYTES_MAX,
@@ -124,6 +124,7 @@ impl Driver {
             match next {
                 Next::Wait => return,
                 Next::Yield => {}
+                Next::Gssapi => self.machine.gssapi_called(GssapiResult::Failed, &FixedContext),
                 Next::FourLetterWord => return self.machine.answer_four_letter_word("imok"),
                 Next::Read => {
                     let watches = || self.watches.borrow_mut();

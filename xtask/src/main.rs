@@ -78,7 +78,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--list] [--quick]
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
-  compat [--part kazoo|tls|cli|curator|failover|c|rust|storage|elect|move|apps|ci]
+  compat [--part kazoo|tls|cli|curator|failover|c|sasl|kerberos|rust|storage|elect|move|apps|ci]
          [--on apache|pole|both] [--servers 1|3] [--jobs 2] [--record] [--nodes 2000] [--sessions 10]
          [--app NAME]
                           third-party clients on Apache ZooKeeper and on Pole

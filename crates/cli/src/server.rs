@@ -3,11 +3,13 @@
 //! The log goes to standard error, and the exit code gives the reason why the server ended. A signal that arrives
 //! while the server still opens its files stops it right afterwards.
 
-use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::{env, io};
 
 use pole_server::config::Config;
 use pole_server::log::target::{DISK, SERVER};
-use pole_server::{Exit, Server, StartError, log};
+use pole_server::{Exit, KEYTAB_VARIABLE, Server, StartError, log};
 use pole_storage::OpenError;
 use tracing::{error, info, warn};
 
@@ -24,6 +26,7 @@ pub(crate) fn run(args: &ServerArgs) -> Result<(), Failure> {
 
 fn serve(args: &ServerArgs) -> Result<(), Failure> {
     let (config, warnings) = Config::load(&args.config).map_err(|error| Failure::bad_input(error.to_string()))?;
+    set_keytab(&config)?;
     log::init(&config);
     for warning in warnings {
         warn!(target: SERVER, what = %warning, "configuration");
@@ -53,6 +56,22 @@ fn serve(args: &ServerArgs) -> Result<(), Failure> {
     }
 }
 
+/// Starts this program again with the keytab of the configuration in its environment, where a GSSAPI library looks for it. A
+/// process with threads cannot change its environment safely. Returns if the variable is set, or there is no keytab.
+fn set_keytab(config: &Config) -> Result<(), Failure> {
+    let kerberos = config.service.kerberos.as_ref().filter(|_| cfg!(feature = "kerberos"));
+    let Some(keytab) = kerberos.and_then(|kerberos| kerberos.keytab.as_ref()) else { return Ok(()) };
+    if env::var_os(KEYTAB_VARIABLE).is_some_and(|set| set == *keytab) {
+        return Ok(());
+    }
+    let failed = |error| Failure::failed(format!("cannot start again with {KEYTAB_VARIABLE} set: {error}"));
+    let program = env::current_exe().map_err(failed)?;
+    let mut arguments = env::args_os();
+    let mut again = Command::new(program);
+    again.arg0(arguments.next().unwrap_or_default()).args(arguments).env(KEYTAB_VARIABLE, keytab);
+    Err(failed(again.exec()))
+}
+
 fn kind(error: &StartError) -> Kind {
     let kind_of_port = |error: &io::Error| match error.kind() == io::ErrorKind::AddrInUse {
         true => Kind::InUse,
@@ -60,9 +79,11 @@ fn kind(error: &StartError) -> Kind {
     };
     match error {
         StartError::Disk(error) => kind_of_disk(error),
-        StartError::Tls(_) | StartError::Secret(_) | StartError::Host { .. } | StartError::Audit { .. } => {
-            Kind::BadInput
-        }
+        StartError::Tls(_)
+        | StartError::Kerberos(_)
+        | StartError::Secret(_)
+        | StartError::Host { .. }
+        | StartError::Audit { .. } => Kind::BadInput,
         StartError::System(_) => Kind::Failed,
         StartError::Port { error, .. } => kind_of_port(error),
         StartError::Peers(error) => {
@@ -100,6 +121,7 @@ fn with_advice(error: &StartError) -> String {
         | StartError::Tls(_)
         | StartError::Host { .. }
         | StartError::Audit { .. }
+        | StartError::Kerberos(_)
         | StartError::System(_) => error.to_string(),
     }
 }

@@ -88,6 +88,13 @@ pub fn built_in_release(package: &str, binary: &str) -> Result<PathBuf, Failure>
     }
 }
 
+/// The same with a feature that is off by default, in another target folder, so that the usual binary stays as it is.
+pub fn built_with_feature(package: &str, binary: &str, feature: &str, folder: &Path) -> Result<PathBuf, Failure> {
+    let mut cargo = program("cargo");
+    cargo.args(["build", "--quiet", "--release", "--package", package, "--bin", binary, "--features", feature]);
+    output_of(cargo.arg("--target-dir").arg(folder)).map(|_| folder.join("release").join(binary))
+}
+
 /// Runs a program that must succeed and returns its standard output without trailing whitespace.
 pub fn output_of(command: &mut Command) -> Result<String, Failure> {
     let line = command_line(command);

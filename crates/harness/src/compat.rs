@@ -1,9 +1,10 @@
 //! `cargo xtask compat`: third-party clients against Apache ZooKeeper and against Pole.
 //!
 //! It runs the tests of kazoo and of a client in Rust, scripts for Apache's command line, programs with Curator's
-//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, Apache's file tools on Pole's files,
-//! the contract of `pole-elect` on all its stores, the move from Apache to Pole and back, and whole applications. It prints
-//! the differences; the exit code is 1 if anything works on Apache only, or if nothing could be run.
+//! recipes and with Apache's clients in Java and C, clients that authenticate by SASL, with passwords or by Kerberos,
+//! Apache's file tools on Pole's files, the contract of `pole-elect` on all its stores, the move from Apache to Pole and
+//! back, and whole applications. It prints the differences; the exit code is 1 if anything works on Apache only, or if
+//! nothing could be run.
 //!
 //! A run without Apache is compared with a recording of Apache (`--record`), so CI needs only Pole. Parts that cannot
 //! be run here (no Python, no Java, no network) are reported, and counted in the last line.
@@ -16,6 +17,7 @@ mod cli;
 mod elect;
 mod java;
 mod kazoo;
+mod kerberos;
 mod moving;
 mod options;
 mod programs;
@@ -90,6 +92,7 @@ const PARTS: &[(Part, Prepare, Run)] = &[
     (Part::Failover, java::prepare, programs::failover),
     (Part::C, c::prepare, programs::in_c),
     (Part::Sasl, sasl::prepare, sasl::run),
+    (Part::Kerberos, kerberos::prepare, kerberos::run),
     (Part::Rust, rust::prepare, rust::run),
     (Part::Storage, java::prepare, storage::run),
     (Part::Elect, elect::prepare, elect::run),

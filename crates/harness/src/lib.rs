@@ -33,6 +33,7 @@ pub mod bench;
 pub mod client;
 pub mod compat;
 pub mod ensemble;
+mod kdc;
 pub mod network;
 pub mod replace;
 pub mod rng;

@@ -118,8 +118,8 @@ mod znodes;
 pub use config::Config;
 pub use connection::{
     AnsweredRequest, AttachAnswer, Authentication, BucketSettings, CallContext, CloseReason, Connection, Counts,
-    Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SaslError, SaslUsers, ServerContext, TokenBucket,
-    UNREAD_BYTES_MAX, password,
+    GssapiCall, GssapiResult, KerberosNames, Latency, Limits, Next, Nonce, ReplySizes, RequestTotals, SECURITY_LAYERS,
+    SaslError, SaslMechanism, SaslUsers, ServerContext, TokenBucket, UNREAD_BYTES_MAX, password,
 };
 pub use contract::Contract;
 pub use event::{Channel, ClientId, Effect, Event, Message, Note, Request, Timer, TransferRefusal};

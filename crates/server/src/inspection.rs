@@ -14,6 +14,7 @@ use pole_types::Zxid;
 
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config};
+use crate::kerberos::{Acceptor, KerberosError};
 use crate::peer::PeerSecret;
 use crate::server::{Rebuild, resolve, storage};
 use crate::shared::Shared;
@@ -129,6 +130,16 @@ pub fn check_environment(config: &Config) -> Vec<(&'static str, String)> {
             let opened = tls::PeerTls::open(&config.tls.peers).map(drop);
             note("ssl.quorum.keyStore.location", opened.map_err(|error| error.to_string()));
         }
+    }
+    if let Some(kerberos) = &config.service.kerberos {
+        let opened = match Acceptor::open(kerberos) {
+            // A server sets the variable for itself; here, the file is all that can be checked.
+            Err(KerberosError::OtherKeytab { keytab, .. }) => {
+                File::open(&keytab).map(drop).map_err(|error| format!("{}: {error}", keytab.display()))
+            }
+            opened => opened.map(drop).map_err(|error| error.to_string()),
+        };
+        note("pole.sasl.jaasFile", opened);
     }
     if let Some(file) = &config.pole.peer_secret {
         note("pole.peer.secret", PeerSecret::read(file).map(drop).map_err(|error| error.to_string()));

@@ -39,6 +39,7 @@ mod descriptors;
 mod driver;
 mod emulation;
 mod inspection;
+mod kerberos;
 mod limits;
 pub mod log;
 mod mailbox;
@@ -56,5 +57,6 @@ mod topology;
 
 pub use driver::Exit;
 pub use inspection::{Content, check_environment, inspect_backup, inspect_data, install_backup};
+pub use kerberos::{KEYTAB_VARIABLE, KerberosError};
 pub use server::{Server, StartError, Stopper};
 use settings::Settings;

@@ -28,6 +28,7 @@ use crate::client::{Listener, SessionIds};
 use crate::clock::{Clock, wall_ms};
 use crate::config::{Address, Config, Members};
 use crate::driver::{Driver, Exit};
+use crate::kerberos::{Acceptor, KerberosError};
 use crate::log::{
     self,
     target::{DISK, PEER, SERVER},
@@ -75,6 +76,9 @@ pub enum StartError {
     /// The shared secret of the ensemble could not be read.
     #[error("pole.peer.secret: {0}")]
     Secret(#[from] SecretError),
+    /// The server cannot use Kerberos.
+    #[error("pole.sasl.jaasFile: {0}")]
+    Kerberos(#[from] KerberosError),
     /// A host name could not be resolved.
     #[error("{key} {host}: {error}; name a host or an address of this machine")]
     Host {
@@ -116,6 +120,9 @@ impl Server {
         }
         reserve_sessions(&shared, &disk, &recovered, wall)?;
         open_audit(config, &shared)?;
+        if let Some(kerberos) = &config.service.kerberos {
+            let _ = shared.kerberos.set(Acceptor::open(kerberos)?);
+        }
         let client_address = listen(config, &shared, &clients)?;
         let node = start_node(config, Arc::clone(&shared), disk, recovered, wall)?;
         let admin = admin::open(config, &shared, clients.first());
@@ -202,9 +209,7 @@ fn listen(config: &Config, shared: &Arc<Shared>, clients: &Threads) -> Result<Op
         let address = resolve("secureClientPort", address)?;
         let failed = |error| StartError::Port { port: "secureClientPort", address, error };
         let acceptor = tls::Live::new(tls::acceptor(&config.tls.clients)?);
-        if config.tls.reload_for_clients {
-            tls::watch(&config.tls.clients, &acceptor, tls::acceptor);
-        }
+        tls::watch(&config.tls.clients, config.tls.reload_for_clients, &acceptor, tls::acceptor);
         let listener = Listener::bind(shared, address, backlog, Some(acceptor)).map_err(failed)?;
         clients.first().spawn(listener.run(clients.loops()));
     }
@@ -331,9 +336,7 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
         false => None,
         true => {
             let tls = tls::Live::new(tls::PeerTls::open(&config.tls.peers)?);
-            if config.tls.reload_between_servers {
-                tls::watch(&config.tls.peers, &tls, tls::PeerTls::open);
-            }
+            tls::watch(&config.tls.peers, config.tls.reload_between_servers, &tls, tls::PeerTls::open);
             Some(tls)
         }
     };

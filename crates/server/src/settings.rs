@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pole_node::{Authentication, BucketSettings, Limits, SaslUsers};
+use pole_node::{Authentication, BucketSettings, KerberosNames, Limits, SaslMechanism, SaslUsers};
 use pole_tree::{AuthSettings, Rules};
 use pole_types::{ServerId, Span};
 
@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     /// Connections that have not sent their first request.
     pub(crate) greetings_max: usize,
     pub(crate) handshake_max: Duration,
+    /// Whether the certificate of a client must name its address.
+    pub(crate) verify_client_host: bool,
     /// `globalOutstandingLimit`: requests that the node has not answered yet.
     pub(crate) outstanding_max: usize,
     /// `largeRequestMaxBytes`: bytes of outstanding large requests.
@@ -73,6 +75,7 @@ impl Settings {
             },
             output_bytes_max: count(config.clients.output_bytes_max),
             greetings_max: count(config.clients.greetings_max),
+            verify_client_host: config.tls.clients.verify_client_host,
             handshake_max: Duration::from_millis(config.tls.handshake_timeout_ms),
             outstanding_max: count(config.clients.throttle_limit.min(config.clients.outstanding_max)),
             large_bytes_max: count(config.clients.large_bytes_max),
@@ -96,6 +99,12 @@ impl Settings {
 
 fn authentication(service: &Service) -> Authentication {
     let users = service.sasl_users.as_ref();
+    let users = users.map(|users| SaslUsers::new(users.iter().map(|(user, password)| (&**user, &*password.0))));
+    let kerberos = service.kerberos.as_ref().map(|kerberos| KerberosNames {
+        realm: kerberos.realm().to_owned(),
+        remove_host: service.kerberos_remove_host,
+        remove_realm: service.kerberos_remove_realm,
+    });
     Authentication {
         providers: AuthSettings {
             digest: service.digest_enabled.then_some(service.digest_algorithm),
@@ -104,7 +113,7 @@ fn authentication(service: &Service) -> Authentication {
             sasl_super_users: service.sasl_super_users.clone(),
             ensemble_names: service.ensemble_names.clone(),
         },
-        sasl_users: users.map(|users| SaslUsers::new(users.iter().map(|(user, password)| (&**user, &*password.0)))),
+        sasl: kerberos.map(SaslMechanism::Gssapi).or_else(|| users.map(SaslMechanism::DigestMd5)),
         allow_sasl_failed: service.allow_sasl_failed,
         required_schemes: service.required_schemes.clone(),
     }

@@ -20,6 +20,7 @@ use crate::admin::Backups;
 use crate::audit::AuditLog;
 use crate::client::{Greetings, Handle, OutputTotal, SessionIds, Slots};
 use crate::clock::Clock;
+use crate::kerberos::Acceptor;
 use crate::mailbox::Mailbox;
 use crate::metrics::{Counter, Summary};
 use crate::status::{Role, Status};
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) status: Status,
     /// Set at the start of a server with `audit.enable`.
     pub(crate) audit: OnceLock<AuditLog>,
+    /// Set at the start of a server whose clients use Kerberos.
+    pub(crate) kerberos: OnceLock<Acceptor>,
     members: RwLock<Arc<CurrentMembers>>,
 }
 
@@ -114,6 +117,7 @@ impl Shared {
                 membership: settings.config.members(),
             })),
             audit: OnceLock::new(),
+            kerberos: OnceLock::new(),
             settings,
         }
     }

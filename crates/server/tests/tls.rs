@@ -57,7 +57,9 @@ fn a_host_that_the_certificate_does_not_name_is_accepted_only_without_host_verif
     let certs = CertificateDir::open();
     let one = PeerTls::open(&certs.settings("ca", "one")).unwrap();
     let strict = PeerTls::open(&certs.settings("ca", "two")).unwrap();
-    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..certs.settings("ca", "two") }).unwrap();
+    let lax =
+        PeerTls::open(&TlsSettings { verify_host: false, verify_client_host: false, ..certs.settings("ca", "two") })
+            .unwrap();
     assert!(handshake(&one, &strict, "elsewhere").is_err());
     let chain = handshake(&one, &lax, "elsewhere").unwrap();
     lax.check_host(Some(&chain), "anywhere").unwrap();
@@ -69,7 +71,9 @@ fn without_host_verification_the_authority_is_still_verified() {
     certs.authority("rogue");
     certs.certificate("three", "rogue", "/CN=three", 100);
     let rogue = PeerTls::open(&certs.settings("ca", "three")).unwrap();
-    let lax = PeerTls::open(&TlsSettings { verify_host: false, ..certs.settings("ca", "two") }).unwrap();
+    let lax =
+        PeerTls::open(&TlsSettings { verify_host: false, verify_client_host: false, ..certs.settings("ca", "two") })
+            .unwrap();
     assert!(handshake(&rogue, &lax, "localhost").is_err());
 }
 
@@ -217,6 +221,69 @@ fn bytes_that_are_no_store_are_refused() {
     }
 }
 
+#[test]
+fn a_revoked_certificate_is_refused_on_either_side() {
+    let certs = CertificateDir::open();
+    certs.revocation_list("ca", &[]);
+    let strict = |name| PeerTls::open(&certs.with_revocation_list(name)).unwrap();
+    assert!(handshake(&strict("one"), &strict("two"), "localhost").is_ok(), "nothing is revoked");
+    certs.revocation_list("ca", &["two"]);
+    let (one, two) = (strict("one"), PeerTls::open(&certs.settings("ca", "two")).unwrap());
+    for refused in [handshake(&one, &two, "localhost"), handshake(&two, &one, "localhost")] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("evoked"), "{error}");
+    }
+    let lax = TlsSettings { verify_host: false, verify_client_host: false, ..certs.with_revocation_list("one") };
+    assert!(handshake(&two, &PeerTls::open(&lax).unwrap(), "elsewhere").is_err(), "whatever the host is");
+}
+
+#[test]
+fn a_certificate_whose_status_is_unknown_or_of_yesterday_is_refused() {
+    let certs = CertificateDir::open();
+    certs.authority("other");
+    certs.revocation_list("other", &[]);
+    let two = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let with = |file: &str| TlsSettings { revocation_lists: Some(certs.path(file)), ..certs.settings("ca", "one") };
+    let one = PeerTls::open(&with("other.crl")).unwrap();
+    assert!(handshake(&one, &two, "localhost").is_err(), "no list of its authority");
+    certs.revocation_list("ca", &[]);
+    certs.join(&["other.crl", "ca.crl"], "both.crl");
+    assert!(handshake(&PeerTls::open(&with("both.crl")).unwrap(), &two, "localhost").is_ok(), "two lists in a file");
+    certs.openssl(&["crl", "-in", "ca.crl", "-outform", "DER", "-out", "ca.der"]);
+    assert!(handshake(&PeerTls::open(&with("ca.der")).unwrap(), &two, "localhost").is_ok(), "a list as DER");
+    certs.old_revocation_list("ca");
+    assert!(handshake(&PeerTls::open(&with("ca.crl")).unwrap(), &two, "localhost").is_err(), "an expired list");
+}
+
+#[test]
+fn a_file_without_lists_of_revoked_certificates_is_an_error() {
+    let certs = CertificateDir::open();
+    let with = |file: &str| TlsSettings { revocation_lists: Some(certs.path(file)), ..certs.settings("ca", "one") };
+    for (text, why) in [
+        (&b""[..], "there is no list"),
+        (b"-----BEGIN X509 CRL-----\n!\n", "cannot be read"),
+        (b"\x30", "cannot be used"),
+        (b"\x30\x84\xff\xff\xff\xff", "cannot be used"),
+    ] {
+        fs::write(certs.path("bad"), text).unwrap();
+        for error in [tls::acceptor(&with("bad")).unwrap_err(), PeerTls::open(&with("bad")).unwrap_err()] {
+            assert!(error.to_string().contains("bad: ") && error.to_string().contains(why), "{error}");
+        }
+    }
+    assert!(tls::acceptor(&with("gone")).unwrap_err().to_string().contains("gone: cannot be read"));
+}
+
+#[test]
+fn the_certificate_of_a_client_names_its_address_or_not() {
+    let certs = CertificateDir::open();
+    let certificate = CertificateDer::from_pem_file(certs.path("one.crt")).unwrap();
+    let check = |address: &str| tls::check_address(&certificate, address.parse().unwrap());
+    check("127.0.0.1").unwrap();
+    check("::ffff:127.0.0.1").unwrap();
+    let error = check("10.0.0.1").unwrap_err().to_string();
+    assert!(error.contains("10.0.0.1") && error.contains("ssl.clientHostnameVerification"), "{error}");
+}
+
 /// Performs a handshake between two servers, and returns the certificates that the called one received.
 fn handshake(called: &PeerTls, caller: &PeerTls, host: &str) -> io::Result<Vec<CertificateDer<'static>>> {
     connect(called.acceptor.clone(), caller.connector.clone(), host)
@@ -290,6 +357,32 @@ impl CertificateDir {
         self.join(&[&certificate, &key], &file("pem"));
     }
 
+    /// A list of the certificates of this authority that are revoked, as `AUTHORITY.crl`.
+    fn revocation_list(&self, authority: &str, revoked: &[&str]) {
+        self.revocation_list_of(authority, revoked, &["-crldays", "10"]);
+    }
+
+    /// A list that should have been replaced long ago.
+    fn old_revocation_list(&self, authority: &str) {
+        let dates = ["-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200201000000Z"];
+        self.revocation_list_of(authority, &[], &dates);
+    }
+
+    fn revocation_list_of(&self, authority: &str, revoked: &[&str], dates: &[&str]) {
+        let config = "[ca]\ndefault_ca=one\n[one]\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\n\
+                      crl_extensions=extensions\n[extensions]\nauthorityKeyIdentifier=keyid\n";
+        for (file, text) in [("ca.cnf", config), ("index", ""), ("number", "01\n")] {
+            fs::write(self.path(file), text).unwrap();
+        }
+        let (key, certificate, list) =
+            (format!("{authority}.key"), format!("{authority}.crt"), format!("{authority}.crl"));
+        let ca = ["ca", "-config", "ca.cnf", "-keyfile", &key, "-cert", &certificate];
+        for name in revoked {
+            self.openssl(&[&ca[..], &["-revoke", &format!("{name}.crt")]].concat());
+        }
+        self.openssl(&[&ca[..], &["-gencrl", "-out", &list], dates].concat());
+    }
+
     fn pkcs12(&self, name: &str, password: &str) {
         let (input, output, password) = (format!("{name}.pem"), format!("{name}.p12"), format!("pass:{password}"));
         self.openssl(&["pkcs12", "-export", "-in", &input, "-out", &output, "-passout", &password, "-name", name]);
@@ -305,11 +398,17 @@ impl CertificateDir {
             key_store: Some(self.store(&format!("{name}.pem"), StoreFormat::Pem, Password::None)),
             trust_store: Some(self.store(&format!("{authority}.crt"), StoreFormat::Pem, Password::None)),
             client_auth: ClientAuth::Need,
+            revocation_lists: None,
             verify_host: true,
+            verify_client_host: true,
             tls12: true,
             tls13: true,
             cipher_suites: Vec::new(),
         }
+    }
+
+    fn with_revocation_list(&self, name: &str) -> TlsSettings {
+        TlsSettings { revocation_lists: Some(self.path("ca.crl")), ..self.settings("ca", name) }
     }
 
     fn with_key_store(&self, file: &str, format: StoreFormat, password: Password) -> TlsSettings {

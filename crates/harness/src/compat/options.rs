@@ -42,6 +42,8 @@ pub(super) enum Part {
     C,
     /// The Python and the Java client with SASL.
     Sasl,
+    /// The same with Kerberos.
+    Kerberos,
     /// The tests of a client in Rust.
     Rust,
     /// Apache's programs on Pole's files.
@@ -98,6 +100,7 @@ impl Options {
             "failover" => self.parts.push(Part::Failover),
             "c" => self.parts.push(Part::C),
             "sasl" => self.parts.push(Part::Sasl),
+            "kerberos" => self.parts.push(Part::Kerberos),
             "rust" => self.parts.push(Part::Rust),
             "storage" => self.parts.push(Part::Storage),
             "elect" => self.parts.push(Part::Elect),
@@ -109,7 +112,7 @@ impl Options {
             }
             other => {
                 return Err(Failure::Usage(format!(
-                    "--part is kazoo, tls, cli, curator, failover, c, sasl, rust, storage, elect, move, apps or ci, not `{other}`"
+                    "--part is kazoo, tls, cli, curator, failover, c, sasl, kerberos, rust, storage, elect, move, apps or ci, not `{other}`"
                 )));
             }
         }
@@ -124,16 +127,16 @@ impl Options {
             Part::Failover | Part::Move | Part::Apps => &[3],
             Part::Rust | Part::Storage | Part::Elect => &[1],
             Part::Kazoo | Part::Tls | Part::Curator | Part::Sasl if self.ci => &[3],
-            Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C | Part::Sasl => &self.sizes,
+            Part::Kazoo | Part::Tls | Part::Cli | Part::Curator | Part::C | Part::Sasl | Part::Kerberos => &self.sizes,
         }
     }
 
     /// Whether this part is to be run. The applications run only if they are named: together they need gigabytes of
-    /// packages and half an hour. CI leaves out the client in Rust, because building it with the dependencies of
-    /// its tests takes minutes, all cases of `pole-elect`, because `cargo test` has the essential ones, and the move, which needs
-    /// Apache.
+    /// packages and half an hour. CI leaves out Kerberos, which needs another build, the client in Rust, because building
+    /// it with the dependencies of its tests takes minutes, all cases of `pole-elect`, because `cargo test` has the
+    /// essential ones, and the move, which needs Apache.
     pub(super) fn selects(&self, part: Part) -> bool {
-        let is_excluded = self.ci && matches!(part, Part::Rust | Part::Elect | Part::Move);
+        let is_excluded = self.ci && matches!(part, Part::Kerberos | Part::Rust | Part::Elect | Part::Move);
         let is_optional = part == Part::Apps;
         self.parts.contains(&part) || self.parts.is_empty() && !is_excluded && !is_optional
     }

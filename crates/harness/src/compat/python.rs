@@ -34,6 +34,19 @@ impl Python {
         Ok(Self { folder, source })
     }
 
+    /// Installs what this file lists besides, once.
+    pub(super) fn add(&self, requirements: &Path) -> Result<(), Failure> {
+        let wanted = fs::read_to_string(requirements).map_err(|why| Failure::io("read", requirements, &why))?;
+        let name = requirements.file_stem().unwrap_or_default();
+        let added = self.folder.join(format!("added-{}", name.to_string_lossy()));
+        if fs::read_to_string(&added).ok().as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let install = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--requirement"];
+        output_of(python(&self.folder).args(install).arg(requirements))?;
+        fs::write(&added, &wanted).map_err(|why| Failure::io("write", &added, &why))
+    }
+
     pub(super) fn command(&self) -> Command {
         python(&self.folder)
     }

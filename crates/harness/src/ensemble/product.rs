@@ -25,7 +25,7 @@ impl Product {
             Self::Apache => apache::command()?,
             Self::Pole => pole::command()?,
         };
-        Ok(Launcher { product: self, program, arguments, files_max: None, log_unread: false })
+        Ok(Launcher { product: self, program, arguments, environment: Vec::new(), files_max: None, log_unread: false })
     }
 }
 
@@ -45,6 +45,7 @@ pub struct Launcher {
     pub product: Product,
     program: PathBuf,
     arguments: Vec<OsString>,
+    environment: Vec<(String, String)>,
     /// The limit of open files of a server. `None` means that it inherits ours.
     files_max: Option<u64>,
     /// Whether standard error is a full pipe that is never read, instead of a file.
@@ -80,6 +81,20 @@ impl Launcher {
         self
     }
 
+    /// Starts servers with this variable in their environment.
+    #[must_use]
+    pub fn with_environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts another program of the same kind.
+    #[must_use]
+    pub fn with_program(mut self, program: PathBuf) -> Self {
+        self.program = program;
+        self
+    }
+
     /// The command for a server with this configuration file.
     ///
     /// `setpriv` makes the kernel kill the server when our thread ends for any reason. It then executes the server in
@@ -95,6 +110,7 @@ impl Launcher {
         argv.push(self.program.clone().into());
         let mut command = program(&argv[0].to_string_lossy());
         command.args(&argv[1..]).args(&self.arguments).arg(config);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 }

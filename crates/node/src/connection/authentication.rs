@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pole_jute::{AuthPacket, ErrorCode, Id, Reader, Record, SaslRequest, SaslResponse, Writer};
 use pole_tree::{AuthFailed, AuthSettings, Caller, Watcher};
 
-use super::sasl::{SaslStep, SaslUsers};
+use super::sasl::{GssapiCall, GssapiResult, GssapiStep, SaslError, SaslMechanism, SaslStep};
 use super::{CloseReason, Connection, ServerContext};
 
 /// The operator's settings for authentication; `zoo.cfg` names them as given.
@@ -18,8 +18,8 @@ use super::{CloseReason, Connection, ServerContext};
 pub struct Authentication {
     /// Who the superusers are.
     pub providers: AuthSettings,
-    /// The users of SASL; `None` if clients cannot use it.
-    pub sasl_users: Option<SaslUsers>,
+    /// The mechanism of SASL; `None` if clients cannot use it.
+    pub sasl: Option<SaslMechanism>,
     /// `allowSaslFailedClients`: a failed attempt does not close the connection. Without effect if SASL is required.
     pub allow_sasl_failed: bool,
     /// `enforce.auth.schemes`: a client needs an identity of one of these for anything but authentication. Empty if it
@@ -75,7 +75,7 @@ impl Connection {
         result
     }
 
-    /// Takes a token of SASL. Without any users there is nobody to prove, and the reply is empty, as in Apache.
+    /// Takes a token of SASL. Without a mechanism there is nobody to prove, and the reply is empty, as in Apache.
     pub(super) fn take_sasl_token(
         &mut self,
         xid: i32,
@@ -84,16 +84,71 @@ impl Connection {
     ) -> Result<(), CloseReason> {
         let token = SaslRequest::read(&mut Reader::new(body))?.token.unwrap_or_default();
         let settings = Arc::clone(&self.limits.authentication);
-        let step = match &settings.sasl_users {
-            Some(users) => self.sasl.step(&token, users, || server.nonce()).map(Some),
+        let step = match &settings.sasl {
+            Some(SaslMechanism::DigestMd5(users)) => self.sasl.step(&token, users, || server.nonce()).map(Some),
+            Some(SaslMechanism::Gssapi(_)) => {
+                let step = self.gssapi.take(token);
+                return self.take_gssapi_step(xid, step, server);
+            }
             None => Ok(None),
         };
+        self.answer_sasl(xid, step, server)
+    }
+
+    /// The call of the GSSAPI library that is due; see the contract, 9.
+    #[must_use]
+    pub fn gssapi_call(&self) -> Option<&GssapiCall> {
+        self.gssapi_call.as_ref().map(|(_, call)| call)
+    }
+
+    /// Takes the result of the call that was due.
+    pub fn gssapi_called(&mut self, result: GssapiResult, server: &impl ServerContext) {
+        let Some((xid, _)) = self.gssapi_call.take() else { return };
+        if self.close_reason().is_some() {
+            return;
+        }
+        let step = self.gssapi.called(result);
+        if let Err(reason) = self.take_gssapi_step(xid, step, server) {
+            self.close(reason);
+        }
+    }
+
+    fn take_gssapi_step(
+        &mut self,
+        xid: i32,
+        step: Result<GssapiStep, SaslError>,
+        server: &impl ServerContext,
+    ) -> Result<(), CloseReason> {
+        let settings = Arc::clone(&self.limits.authentication);
+        let step = match (step, &settings.sasl) {
+            (Ok(GssapiStep::Call(call)), _) => {
+                self.gssapi_call = Some((xid, call));
+                return Ok(());
+            }
+            (Ok(GssapiStep::Challenge(token)), _) => Ok(SaslStep::Challenge(token)),
+            (Ok(GssapiStep::Proved(principal)), Some(SaslMechanism::Gssapi(names))) => {
+                SaslStep::principal(&principal, names)
+            }
+            (Ok(GssapiStep::Proved(_)), Some(SaslMechanism::DigestMd5(_)) | None) => Err(SaslError::Kerberos),
+            (Err(error), _) => Err(error),
+        };
+        self.answer_sasl(xid, step.map(Some), server)
+    }
+
+    /// Answers a token, or nothing if there is no mechanism.
+    fn answer_sasl(
+        &mut self,
+        xid: i32,
+        step: Result<Option<SaslStep>, SaslError>,
+        server: &impl ServerContext,
+    ) -> Result<(), CloseReason> {
+        let settings = Arc::clone(&self.limits.authentication);
         let (code, reply, result) = match step {
             Ok(None) => (ErrorCode::Ok, None, Ok(())),
             Ok(Some(SaslStep::Challenge(challenge))) => (ErrorCode::Ok, Some(challenge), Ok(())),
             Ok(Some(SaslStep::Proved { user, reply })) => {
                 match self.add_proved(pole_tree::identities("sasl", &user, &settings.providers), server) {
-                    Ok(()) => (ErrorCode::Ok, Some(reply), Ok(())),
+                    Ok(()) => (ErrorCode::Ok, reply, Ok(())),
                     Err(reason) => (ErrorCode::AuthFailed, None, Err(reason)),
                 }
             }

@@ -26,6 +26,9 @@
 //!    [`Connection::throttle_deadline`] has.
 //! 8. *End.* When [`Connection::close_reason`] is set, send what is left within a time limit, close the socket, and
 //!    notify the node with [`crate::Event::Detach`] if [`Connection::is_attached`].
+//! 9. *Kerberos.* On [`Next::Gssapi`], perform [`Connection::gssapi_call`] on the security context of this connection, where
+//!    it may block, within a time limit, and pass the result to [`Connection::gssapi_called`]. This happens only if the
+//!    settings name [`SaslMechanism::Gssapi`].
 //!
 //! Assertions here and in `server` check parts of this contract, and so does [`crate::Contract`], under which both
 //! drivers run in tests.
@@ -56,8 +59,8 @@ pub use authentication::Authentication;
 pub use close::{AttachAnswer, CloseReason};
 use output::Output;
 pub use password::password;
-use sasl::SaslExchange;
-pub use sasl::{Nonce, SaslError, SaslUsers};
+pub use sasl::{GssapiCall, GssapiResult, KerberosNames, Nonce, SECURITY_LAYERS, SaslError, SaslMechanism, SaslUsers};
+use sasl::{GssapiExchange, SaslExchange};
 pub use throttle::{BucketSettings, TokenBucket};
 
 /// A client's connection.
@@ -69,6 +72,9 @@ pub struct Connection {
     deframer: Deframer,
     caller: Caller,
     sasl: SaslExchange,
+    gssapi: GssapiExchange,
+    /// The call of the GSSAPI library that is due, with the xid of its request. No other request is taken meanwhile.
+    gssapi_call: Option<(i32, GssapiCall)>,
     /// When the connection was accepted.
     accepted_at: Time,
     session: i64,
@@ -270,6 +276,8 @@ pub enum Next {
     FourLetterWord,
     /// Call [`Connection::read`].
     Read,
+    /// Perform [`Connection::gssapi_call`], call [`Connection::gssapi_called`], then `advance`.
+    Gssapi,
 }
 
 /// Statistics of a connection, for four-letter words and the admin server.
@@ -339,6 +347,8 @@ impl Connection {
             state: State::Greeting,
             caller,
             sasl: SaslExchange::default(),
+            gssapi: GssapiExchange::default(),
+            gssapi_call: None,
             accepted_at: now,
             session: 0,
             timeout_ms: 0,

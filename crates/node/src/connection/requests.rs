@@ -27,6 +27,9 @@ impl Connection {
         if self.is_read_only && !server.is_read_only() {
             return Err(CloseReason::QuorumRegained);
         }
+        if self.gssapi_call.is_some() {
+            return Ok(Next::Gssapi);
+        }
         self.blocked = Blocked::default();
         if !self.deframer.has_frame(input)? {
             self.waits_since = None;
@@ -64,6 +67,9 @@ impl Connection {
             let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
             self.received(header.xid, header.op);
             self.take_request(header.xid, kind, body, server, context, events)?;
+            if self.gssapi_call.is_some() {
+                return Ok(Next::Gssapi);
+            }
         }
         Ok(Next::Wait)
     }

@@ -107,7 +107,7 @@ impl Driver {
     fn serve(&mut self) {
         loop {
             match self.machine.advance(&mut self.input, &self.server, self.context, &mut self.events) {
-                Next::Wait | Next::FourLetterWord => return,
+                Next::Wait | Next::FourLetterWord | Next::Gssapi => return,
                 Next::Yield => {}
                 Next::Read => {
                     let watches = || self.watches.borrow_mut();

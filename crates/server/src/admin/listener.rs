@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,17 +26,18 @@ use tokio_rustls::{Accept, TlsAcceptor};
 use tracing::warn;
 
 use crate::log::target::ADMIN;
+use crate::tls::Live;
 
 /// A listener with a limited number of connections.
 pub(crate) struct AdminListener {
     listener: TcpListener,
     permits: Arc<Semaphore>,
     /// `None`: plain HTTP only.
-    tls: Option<TlsAcceptor>,
+    tls: Option<Live<Arc<ServerConfig>>>,
 }
 
 impl AdminListener {
-    pub(crate) fn new(listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
+    pub(crate) fn new(listener: TcpListener, tls: Option<Live<Arc<ServerConfig>>>) -> Self {
         Self { listener, permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)), tls }
     }
 }
@@ -51,7 +53,7 @@ impl Listener for AdminListener {
                 Ok((stream, address)) => {
                     let transport = match &self.tls {
                         None => Transport::Plain(stream),
-                        Some(acceptor) => Transport::Unknown(stream, acceptor.clone()),
+                        Some(tls) => Transport::Unknown(stream, TlsAcceptor::from(tls.get())),
                     };
                     return (AdminConnection::new(transport, permit), address);
                 }

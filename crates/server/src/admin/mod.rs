@@ -52,9 +52,9 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Extension, Router};
+use rustls::ServerConfig;
 use serde::Serialize;
 use tokio::runtime::Handle;
-use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
 pub(crate) use backup::Backups;
@@ -69,6 +69,7 @@ use crate::metrics;
 use crate::question::Question;
 use crate::server::resolve;
 use crate::shared::Shared;
+use crate::tls::{self, Live};
 use error::ApiError;
 use listener::{AdminListener, RemoteAddress};
 
@@ -101,22 +102,27 @@ pub(crate) fn open(config: &Config, shared: &Arc<Shared>, runtime: &Handle) -> A
 }
 
 /// TLS with the certificate of the server: that of `ssl.quorum.*`, as in Apache, or else that of `ssl.*`. Callers prove
-/// themselves by the token, not by certificates.
-fn acceptor(config: &Config, is_wanted: bool) -> io::Result<Option<TlsAcceptor>> {
+/// themselves by the token, not by certificates. The certificate is opened again where its other port does so.
+fn acceptor(config: &Config, is_wanted: bool) -> io::Result<Option<Live<Arc<ServerConfig>>>> {
     if !is_wanted {
         return Ok(None);
     }
-    let of_peers = config.tls.peers.key_store.is_some();
-    let settings = if of_peers { &config.tls.peers } else { &config.tls.clients };
-    let settings = TlsSettings { client_auth: ClientAuth::None, ..settings.clone() };
-    let acceptor = crate::tls::acceptor(&settings).map_err(io::Error::other)?;
-    Ok(Some(TlsAcceptor::from(acceptor)))
+    let tls = &config.tls;
+    let (settings, reload) = match tls.peers.key_store {
+        Some(_) => (&tls.peers, tls.reload_between_servers),
+        None => (&tls.clients, tls.reload_for_clients),
+    };
+    let none =
+        TlsSettings { client_auth: ClientAuth::None, trust_store: None, revocation_lists: None, ..settings.clone() };
+    let acceptor = Live::new(tls::acceptor(&none).map_err(io::Error::other)?);
+    tls::watch(&none, reload, &acceptor, tls::acceptor);
+    Ok(Some(acceptor))
 }
 
 fn listen(
     key: &'static str,
     address: &Address,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Live<Arc<ServerConfig>>>,
     router: Router,
     runtime: &Handle,
 ) -> io::Result<SocketAddr> {

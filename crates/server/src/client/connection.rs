@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_node::{CloseReason, Event, Next, RequestTotals};
+use pole_node::{CloseReason, Event, GssapiResult, Next, RequestTotals};
 use pole_tree::Watcher;
 use pole_types::Time;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::four_letter;
 use super::handle::Handle;
 use super::placement::{Placement, Thread};
+use crate::kerberos::Context;
 use crate::limits::Limit;
 use crate::mailbox::Command;
 use crate::shared::Shared;
@@ -31,6 +32,8 @@ pub(crate) struct Connection<R, W> {
     /// The write half with TLS; without TLS the handle writes.
     writer: Option<W>,
     input: BytesMut,
+    /// The security context of a client that uses Kerberos.
+    gssapi: Option<Context>,
     pub(super) placement: Placement,
     /// Scratch buffers, reused to avoid reallocation.
     events: Vec<Event>,
@@ -68,6 +71,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             reader,
             writer,
             input: BytesMut::with_capacity(READ_BYTES),
+            gssapi: None,
             placement: Placement::default(),
             events: Vec::new(),
             commands: Vec::new(),
@@ -129,6 +133,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.handle.answer_four_letter_word(&text.unwrap_or_default());
                     return;
                 }
+                Next::Gssapi => self.call_gssapi().await,
                 Next::Read | Next::Yield => {}
             }
             batches += 1;
@@ -137,6 +142,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Performs the call of the GSSAPI library that is due.
+    async fn call_gssapi(&mut self) {
+        let result = match (self.handle.gssapi_call(), self.shared.kerberos.get()) {
+            (Some(call), Some(acceptor)) => acceptor.call(&mut self.gssapi, call).await,
+            (_, _) => GssapiResult::Failed,
+        };
+        self.handle.gssapi_called(result, &self.shared);
+        self.handle.flush_in_task(self.shared.call_context());
     }
 
     /// Passes the client's requests to the node.
@@ -252,8 +267,8 @@ impl<R, W> Connection<R, W> {
 
     /// Replaces the reader. Returns the previous one.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, input, placement, events, commands } = self;
-        (before, Connection { shared, handle, reader, writer, input, placement, events, commands })
+        let Self { shared, handle, reader: before, writer, input, gssapi, placement, events, commands } = self;
+        (before, Connection { shared, handle, reader, writer, input, gssapi, placement, events, commands })
     }
 
     /// Records that it is served on this thread from now on.

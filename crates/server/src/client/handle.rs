@@ -16,8 +16,8 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use pole_jute::Id;
 use pole_node::{
-    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, Next, ReplySizes,
-    RequestTotals, UNREAD_BYTES_MAX,
+    AnsweredRequest, AttachAnswer, CallContext, ClientId, CloseReason, Connection, Counts, Event, GssapiCall,
+    GssapiResult, Next, ReplySizes, RequestTotals, UNREAD_BYTES_MAX,
 };
 use pole_tree::{Caller, WriteRequest};
 use pole_types::{Span, Time};
@@ -229,6 +229,19 @@ impl Handle {
         let refused = machine.counts().replies_over_limit - before.replies_over_limit;
         shared.status.limits.add(Limit::ReplyBytes, refused);
         taken
+    }
+
+    /// Called by the task: the call of the GSSAPI library that is due.
+    pub(crate) fn gssapi_call(&self) -> Option<GssapiCall> {
+        self.inner.lock().machine.gssapi_call().cloned()
+    }
+
+    /// Called by the task: takes the result of that call.
+    pub(crate) fn gssapi_called(&self, result: GssapiResult, shared: &Shared) {
+        let mut inner = self.inner.lock();
+        let Inner { machine, output, .. } = &mut *inner;
+        machine.gssapi_called(result, shared);
+        output.note(machine);
     }
 
     /// Takes the node's answer to the request for a session.

@@ -128,6 +128,11 @@ async fn serve_tls(
         Err(end) => return log::tls_refused(shared, address, &end),
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    if let Some(certificate) = certificate.filter(|_| shared.settings.verify_client_host)
+        && let Err(error) = crate::tls::check_address(certificate, address.ip())
+    {
+        return log::tls_refused(shared, address, &End::Socket(io::Error::other(error)));
+    }
     if let Some(Ok(id)) = certificate.map(crate::tls::principal) {
         handle.add_identities(pole_tree::identities("x509", &id, &shared.settings.limits.authentication.providers));
     }

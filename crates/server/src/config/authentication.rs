@@ -1,8 +1,8 @@
 //! Builds the settings of authentication: classes of schemes, the users of SASL, superusers, and the schemes that clients
 //! have to use.
 //!
-//! Users come from a JAAS file (`jaas`) or from a file of Pole's own, `NAME:PASSWORD` in each line. Both are read here,
-//! once. Afterwards every required scheme is one that clients can use.
+//! Users come from a JAAS file (`jaas`) or from a file of Pole's own, `NAME:PASSWORD` in each line. The JAAS file may name a
+//! principal of Kerberos instead. Both are read here, once. Afterwards every required scheme is one that clients can use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,9 +17,20 @@ use super::values::Values;
 
 pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) -> Service {
     let mut users = Users::new();
-    let jaas_users = |text: &str, _: &mut Report| jaas::users(text, values.text(SECTION).unwrap_or_default());
+    let mut kerberos = None;
+    let jaas_users = |text: &str, _: &mut Report| {
+        let section = jaas::section(text, values.text(SECTION).unwrap_or_default())?;
+        kerberos = section.kerberos;
+        Ok(section.users)
+    };
     read_users(JAAS_FILE, values, read, &mut users, jaas_users, report);
     read_users(USERS_FILE, values, read, &mut users, plain_users, report);
+    if kerberos.is_some() && !users.is_empty() {
+        let file = values.text(JAAS_FILE).unwrap_or_default();
+        let why = "its section has a principal of Kerberos, so the users of DIGEST-MD5 are not used: as in Apache, a server \
+                   has one mechanism";
+        report.warning_about(About::NoEffect, (values.line(JAAS_FILE), JAAS_FILE, file), why);
+    }
     if let Some(password) = values.secret(SUPER_PASSWORD) {
         match users.get_mut("super") {
             Some(given) => *given = password,
@@ -32,10 +43,10 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
     let provider = provider(values, SASL);
     let has_files = values.text(JAAS_FILE).is_some() || values.text(USERS_FILE).is_some();
     if let (Some((key, class)), false) = (&provider, has_files) {
-        let why = "there are no users of SASL: name them in pole.sasl.usersFile or pole.sasl.jaasFile";
+        let why = "there are no users of SASL: name them, or a principal of Kerberos, in pole.sasl.usersFile or pole.sasl.jaasFile";
         report.warning(0, key, class, why);
     }
-    let sasl_users = has_files.then_some(users);
+    let sasl_users = (has_files && kerberos.is_none()).then_some(users);
     let sasl = provider.is_some() || has_files;
     let mut sasl_super_users: Vec<String> = super_users(values).chain(values.owned("superUser")).collect();
     sasl_super_users.sort_unstable();
@@ -44,6 +55,7 @@ pub(super) fn service(values: &Values, read: ReadFile<'_>, report: &mut Report) 
         required_schemes: required_schemes(values, sasl, report),
         sasl,
         sasl_users,
+        kerberos,
         sasl_super_users,
         ensemble_names: ensemble_names(values),
         ..Service::read(values)
@@ -110,7 +122,7 @@ fn read_users(
     values: &Values,
     read: ReadFile<'_>,
     users: &mut Users,
-    parse: impl Fn(&str, &mut Report) -> Result<Users, JaasError>,
+    parse: impl FnOnce(&str, &mut Report) -> Result<Users, JaasError>,
     report: &mut Report,
 ) {
     let Some(file) = values.text(key) else { return };
@@ -194,6 +206,9 @@ mod tests {
     fn read_file(path: &Path) -> io::Result<String> {
         Ok(match path.to_str().unwrap_or_default() {
             "/jaas" => "Server { a.DigestLoginModule required user_bob=\"secret\" user_super=\"old\"; };\n".to_owned(),
+            "/kerberos" => {
+                "Server { a.Krb5LoginModule required keyTab=\"/k\" principal=\"zookeeper/h@A.TEST\"; };".to_owned()
+            }
             "/users" => "# users\n\nalice:pass:word\nkarl: \r\n".to_owned(),
             "/bad" => "alice\n:x\nbob:\neve:1\neve:2\n".to_owned(),
             "/both" => "bob:secret\n".to_owned(),
@@ -240,6 +255,20 @@ mod tests {
         assert!(both.contains("the user bob is in pole.sasl.jaasFile too") && !both.contains("secret"), "{both}");
         let (service, _) = parse("pole.sasl.jaasFile=/jaas").expect("a good file");
         assert!(!format!("{service:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_principal_of_kerberos_goes_before_users() {
+        let (service, warnings) = parse("pole.sasl.jaasFile=/kerberos").expect("a good file");
+        let kerberos = service.kerberos.expect("a principal");
+        assert_eq!((kerberos.principal.as_str(), kerberos.realm()), ("zookeeper/h@A.TEST", "A.TEST"));
+        assert!(service.sasl && service.sasl_users.is_none() && warnings.is_empty(), "{warnings}");
+        let (service, warnings) =
+            parse("pole.sasl.jaasFile=/kerberos\npole.sasl.usersFile=/users").expect("a good file");
+        assert!(service.kerberos.is_some() && service.sasl_users.is_none());
+        assert!(warnings.contains("a server has one mechanism"), "{warnings}");
+        let required = "pole.sasl.jaasFile=/kerberos\nsessionRequireClientSASLAuth=true";
+        assert_eq!(parse(required).expect("a good file").0.required_schemes, ["sasl"]);
     }
 
     #[test]

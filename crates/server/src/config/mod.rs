@@ -49,7 +49,7 @@ pub use pole_tree::{Address, MemberRole, Members, Server};
 pub use report::{About, ConfigError, Problem, Warning};
 pub use settings::{Admin, Clients, Ensemble, Pole, Service, Storage, Timing, Tls};
 pub use types::{
-    ClientAuth, Emulation, FourLetterWords, Password, Secret, SourceFile, Store, StoreFormat, TlsSettings,
+    ClientAuth, Emulation, FourLetterWords, Kerberos, Password, Secret, SourceFile, Store, StoreFormat, TlsSettings,
 };
 
 use report::Report;

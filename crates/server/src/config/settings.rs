@@ -13,7 +13,7 @@ use pole_types::{ServerId, Span};
 
 use super::keys::Kind::{self, Bool, Family, Number, Only, Secret as Hidden, Text, Unused, Word};
 use super::keys::{Key, Origin};
-use super::types::{Emulation, FourLetterWords, Secret, SourceFile, TlsSettings};
+use super::types::{Emulation, FourLetterWords, Kerberos, Secret, SourceFile, TlsSettings};
 use super::values::Values;
 use crate::log::Filter;
 
@@ -69,7 +69,8 @@ const MS: Kind = Number(1, 86_400_000);
 const STORE_TYPES: Kind = Word(&["JKS", "PEM", "PKCS12"]);
 const DIGESTS: Kind = Word(&["SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"]);
 const SASL: &str = "servers use TLS or pole.peer.secret among themselves";
-const REVOCATION: &str = "revoked certificates are not looked up yet";
+const OCSP: &str = "nobody is asked about certificates; use lists, ssl.crl and ssl.quorum.crl";
+const REVERSE_DNS: &str = "a certificate has to name an address that it is for; names are not looked up by address";
 const THREADS: &str = "Pole has other threads than Apache's server";
 const RANDOM_DROPS: &str = "connections are refused when there are no tokens, never at random";
 const ELECTION: &str = "Pole has another election";
@@ -79,7 +80,8 @@ const CACHE: &str = "replies are not cached";
 const WATCHES: &str = "the watches of a closed connection are removed in small steps";
 const PATHS: &str = "there are no statistics by path";
 const BATCHES: &str = "the disk takes everything that waits at once";
-const KERBEROS: &str = "Kerberos is not supported yet";
+const KERBEROS: &str = "the server takes tickets and needs none itself";
+const RULES: &str = "names of principals are not rewritten";
 const JVM: &str = "there is no JVM";
 
 /// The algorithm with one of the names of [`DIGESTS`]; Java has two for the first.
@@ -376,7 +378,7 @@ settings! {
             "A file with the users that may authenticate by SASL DIGEST-MD5, `NAME:PASSWORD` in each line. Read at the start.";
         Pole "pole.sasl.jaasFile", Text, "",
             "The same as a JAAS file of Apache's server (`java.security.auth.login.config`), with options `user_NAME` of \
-             `DigestLoginModule`. Read at the start.";
+             `DigestLoginModule`; or with `principal` and `keyTab` of `Krb5LoginModule`, for Kerberos. Read at the start.";
         Apache "sasl.serverconfig", Text, "Server",
             "The section of the JAAS file.";
         Apache "SASLAuthenticationProvider.superPassword", Hidden, "",
@@ -406,12 +408,14 @@ settings! {
         Apache "quorum.auth.server.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
         Apache "quorum.auth.learner.saslLoginContext", Unused(SASL), "", "A section of the JAAS file.";
         Apache "quorum.auth.kerberos.servicePrincipal", Unused(SASL), "", "A principal of Kerberos.";
-        Apache "kerberos.removeHostFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
-        Apache "kerberos.removeRealmFromPrincipal", Unused(KERBEROS), "", "Names of Kerberos.";
+        Apache "kerberos.removeHostFromPrincipal", TRUE_FALSE, "false" => kerberos_remove_host: bool = Values::bool,
+            "Whether `NAME/HOST@REALM` of the server's own realm is the user `NAME@REALM`.";
+        Apache "kerberos.removeRealmFromPrincipal", TRUE_FALSE, "false" => kerberos_remove_realm: bool = Values::bool,
+            "Whether `NAME@REALM` of the server's own realm is the user `NAME`.";
         Apache "kerberos.canonicalizeHostNames", Unused(KERBEROS), "", "Names of Kerberos.";
         Apache "kerberos.minReLoginTimeMs", Unused(KERBEROS), "", "Tickets of Kerberos.";
-        Apache "security.auth_to_local", Unused(KERBEROS), "", "Names of Kerberos.";
-        Apache "requireKerberosConfig", Unused(KERBEROS), "", "Whether Kerberos must be configured.";
+        Apache "security.auth_to_local", Only(&["DEFAULT"], RULES), "DEFAULT", "Rules that make users of principals.";
+        Apache "requireKerberosConfig", Unused("a principal without its key ends the start"), "", "Whether Kerberos must be configured.";
         Apache "kinit", Unused(KERBEROS), "", "The program that gets tickets.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
@@ -421,6 +425,8 @@ settings! {
         + sasl: bool = false;
         /// `pole.sasl.usersFile` and `pole.sasl.jaasFile`; `None` if neither is set.
         + sasl_users: Option<BTreeMap<String, Secret>> = None;
+        /// The server's principal, if clients use Kerberos. Then there are no users.
+        + kerberos: Option<Kerberos> = None;
         /// `superUser` and `superUser.N`.
         + sasl_super_users: Vec<String> = Vec::new();
         /// `enforce.auth.schemes`, or `sasl`; empty if clients need not authenticate.
@@ -449,7 +455,7 @@ settings! {
         Apache "ssl.clientAuth", Word(&["need", "want", "none"]), "need",
             "Whether clients show a certificate.";
         Apache "ssl.hostnameVerification", TRUE_FALSE, "true",
-            "Concerns clients that Apache's server opens; no effect on the ports of a server.";
+            "Whether `ssl.clientHostnameVerification` counts. No other effect: it concerns clients, and the server opens no connection as one.";
         Apache "ssl.protocol", Text, "",
             "`TLSv1.2`, `TLSv1.3` or `TLS` for both; both if not set.";
         Apache "ssl.enabledProtocols", Text, "",
@@ -458,9 +464,15 @@ settings! {
             "Cipher suites in Java's names, with commas; all safe ones if not set.";
         Apache "ssl.authProvider", Only(&["x509"], "there is no other"), "x509",
             "The scheme that certificates authenticate.";
-        Apache "ssl.crl", Only(&["false"], REVOCATION), "false",
-            "Lists of revoked certificates.";
-        Apache "ssl.ocsp", Only(&["false"], REVOCATION), "false",
+        Apache "ssl.clientHostnameVerification", TRUE_FALSE, "false",
+            "Whether the certificate of a client must name its address. Only with `ssl.hostnameVerification`.";
+        Apache "ssl.allowReverseDnsLookup", Only(&["false"], REVERSE_DNS), "false",
+            "Whether the certificate may name the host of that address instead.";
+        Apache "ssl.crl", TRUE_FALSE, "false",
+            "Whether certificates of clients are looked up in lists of revoked ones. Apache's server fetches these lists; Pole reads `pole.ssl.crlFile`.";
+        Pole "pole.ssl.crlFile", Text, "",
+            "Lists of revoked certificates (CRLs), as PEM or DER: one of each authority that signs clients. Read again when it changes.";
+        Apache "ssl.ocsp", Only(&["false"], OCSP), "false",
             "Questions after revoked certificates.";
         Apache "ssl.handshakeDetectionTimeoutMillis", MS, "5000" => handshake_timeout_ms: u64 = Values::count,
             "Milliseconds for the TLS handshake of a client.";
@@ -500,9 +512,15 @@ settings! {
             "As `ssl.enabledProtocols`.";
         Apache "ssl.quorum.ciphersuites", Text, "",
             "As `ssl.ciphersuites`.";
-        Apache "ssl.quorum.crl", Only(&["false"], REVOCATION), "false",
-            "Lists of revoked certificates.";
-        Apache "ssl.quorum.ocsp", Only(&["false"], REVOCATION), "false",
+        Apache "ssl.quorum.clientHostnameVerification", TRUE_FALSE, "true",
+            "The same for a server that connects: its certificate must name the host of its `server.N` line. Only with `ssl.quorum.hostnameVerification`.";
+        Apache "ssl.quorum.allowReverseDnsLookup", Only(&["false"], REVERSE_DNS), "false",
+            "Whether the certificate may name the host of its address instead.";
+        Apache "ssl.quorum.crl", TRUE_FALSE, "false",
+            "Whether certificates of servers are looked up in lists of revoked ones. Apache's server fetches these lists; Pole reads `pole.ssl.quorum.crlFile`.";
+        Pole "pole.ssl.quorum.crlFile", Text, "",
+            "Lists of revoked certificates (CRLs), as PEM or DER: one of each authority that signs servers. Read again when it changes.";
+        Apache "ssl.quorum.ocsp", Only(&["false"], OCSP), "false",
             "Questions after revoked certificates.";
         Apache "ssl.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "Apache's class that makes the TLS context.";
         Apache "ssl.quorum.context.supplier.class", Only(&[], "classes of Java cannot be loaded"), "", "The same between servers.";

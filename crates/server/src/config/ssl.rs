@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::report::Report;
+use super::report::{About, Report};
 use super::settings::Tls;
 use super::types::{ClientAuth, Password, Secret, Store, StoreFormat, TlsSettings};
 use super::values::Values;
@@ -32,6 +32,9 @@ struct Names {
     trust_store: [&'static str; 4],
     client_auth: Option<&'static str>,
     verify_host: &'static str,
+    verify_client_host: &'static str,
+    revocation: &'static str,
+    revocation_lists: &'static str,
     protocol: &'static str,
     protocols: &'static str,
     suites: &'static str,
@@ -47,6 +50,9 @@ const CLIENTS: Names = Names {
     ],
     client_auth: Some("ssl.clientAuth"),
     verify_host: "ssl.hostnameVerification",
+    verify_client_host: "ssl.clientHostnameVerification",
+    revocation: "ssl.crl",
+    revocation_lists: "pole.ssl.crlFile",
     protocol: "ssl.protocol",
     protocols: "ssl.enabledProtocols",
     suites: "ssl.ciphersuites",
@@ -67,6 +73,9 @@ const PEERS: Names = Names {
     ],
     client_auth: None,
     verify_host: "ssl.quorum.hostnameVerification",
+    verify_client_host: "ssl.quorum.clientHostnameVerification",
+    revocation: "ssl.quorum.crl",
+    revocation_lists: "pole.ssl.quorum.crlFile",
     protocol: "ssl.quorum.protocol",
     protocols: "ssl.quorum.enabledProtocols",
     suites: "ssl.quorum.ciphersuites",
@@ -82,10 +91,29 @@ fn settings(names: &Names, values: &Values, report: &mut Report) -> TlsSettings 
             Some("none") => ClientAuth::None,
             Some(_) | None => ClientAuth::Need,
         },
+        revocation_lists: revocation_lists(names, values, report),
         verify_host: values.bool(names.verify_host),
+        verify_client_host: values.bool(names.verify_host) && values.bool(names.verify_client_host),
         tls12,
         tls13,
         cipher_suites: cipher_suites(names, values, report),
+    }
+}
+
+/// The file of revoked certificates. Apache fetches lists from where the certificates say; nothing is fetched here.
+fn revocation_lists(names: &Names, values: &Values, report: &mut Report) -> Option<PathBuf> {
+    let (key, file) = (names.revocation, names.revocation_lists);
+    match (values.bool(key), values.text(file)) {
+        (true, None) => {
+            report.problem(values.line(key), key, "true", format!("needs {file} with lists of revoked certificates"));
+            None
+        }
+        (false, Some(text)) => {
+            let why = format!("not used: {key} is false");
+            report.warning_about(About::NoEffect, (values.line(file), file, text), why);
+            None
+        }
+        (_, text) => text.map(PathBuf::from),
     }
 }
 

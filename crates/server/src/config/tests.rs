@@ -384,11 +384,38 @@ fn toml_text_is_escaped() {
     assert_eq!(good_toml(&config.to_toml()), config);
 }
 
+#[test]
+fn lists_of_revoked_certificates_need_a_file_and_the_key_that_uses_it() {
+    let base = "dataDir=/d\nsecureClientPort=1\nssl.keyStore.location=k.pem\nssl.trustStore.location=t.pem\n";
+    assert!(refused(&format!("{base}ssl.crl=true")).contains("needs pole.ssl.crlFile"));
+    assert!(refused(&format!("{base}ssl.quorum.crl=true")).contains("needs pole.ssl.quorum.crlFile"));
+    assert!(warned(&format!("{base}pole.ssl.crlFile=r.pem")).contains("not used: ssl.crl is false"));
+    let tls = good(&format!("{base}ssl.crl=true\npole.ssl.crlFile=r.pem")).tls;
+    assert_eq!((tls.clients.revocation_lists, tls.peers.revocation_lists), (Some("r.pem".into()), None));
+}
+
+#[test]
+fn the_host_of_a_client_is_checked_where_hosts_are() {
+    let checks = |lines: &str| {
+        let tls = good(&format!("dataDir=/d\nclientPort=1\n{lines}")).tls;
+        (tls.clients.verify_client_host, tls.peers.verify_client_host)
+    };
+    assert_eq!(checks(""), (false, true), "as in Apache");
+    assert_eq!(
+        checks("ssl.clientHostnameVerification=true\nssl.quorum.clientHostnameVerification=false"),
+        (true, false)
+    );
+    let off =
+        "ssl.clientHostnameVerification=true\nssl.hostnameVerification=false\nssl.quorum.hostnameVerification=false";
+    assert_eq!(checks(off), (false, false));
+}
+
 /// A file in which every key has an effect.
 const FULL: &str = "secureClientPort=2281\nsecureClientPortAddress=x\nclientPortAddress=x\nmetricsProvider.httpPort=7000\n\
                     ssl.keyStore.location=k.pem\nssl.trustStore.location=t.pem\nssl.quorum.keyStore.location=k.pem\n\
                     ssl.quorum.trustStore.location=t.pem\nadmin.serverPort=8080\npole.sasl.usersFile=/users\n\
-                    enforce.auth.schemes=ip\n";
+                    enforce.auth.schemes=ip\nssl.crl=true\npole.ssl.crlFile=r.pem\nssl.quorum.crl=true\n\
+                    pole.ssl.quorum.crlFile=r.pem\n";
 
 /// A line that sets this key to another value than its default.
 fn changed_line(name: &str, kind: Kind, default: &str) -> Option<String> {
@@ -398,6 +425,7 @@ fn changed_line(name: &str, kind: Kind, default: &str) -> Option<String> {
         ("autopurge.snapRetainCount", _) => "9".to_owned(),
         // Valid only together with other keys; they have tests of their own.
         ("standaloneEnabled" | "dynamicConfigFile" | "pole.topology", _) => return None,
+        ("ssl.crl" | "ssl.quorum.crl", _) => "false".to_owned(),
         ("pole.sasl.usersFile", _) => "/more".to_owned(),
         ("pole.sasl.jaasFile", _) => "/jaas".to_owned(),
         ("sasl.serverconfig", _) => "Other".to_owned(),

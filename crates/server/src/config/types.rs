@@ -47,8 +47,12 @@ pub struct TlsSettings {
     pub trust_store: Option<Store>,
     /// Whether the connecting side must present a certificate.
     pub client_auth: ClientAuth,
-    /// Whether a certificate must match the host name.
+    /// Lists of revoked certificates, as PEM or DER; `None` if certificates are not looked up.
+    pub revocation_lists: Option<PathBuf>,
+    /// Whether the certificate of a server must match the host name that was dialled.
     pub verify_host: bool,
+    /// Whether the certificate of the connecting side must match its host. Only with `verify_host`.
+    pub verify_client_host: bool,
     /// Whether TLS 1.2 is enabled.
     pub tls12: bool,
     /// Whether TLS 1.3 is enabled.
@@ -123,6 +127,23 @@ impl ClientAuth {
             Self::Want => "want",
             Self::None => "none",
         }
+    }
+}
+
+/// The server's own principal of Kerberos.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kerberos {
+    /// The principal with its realm: `zookeeper/HOST@REALM`.
+    pub principal: String,
+    /// The file with its key; `None` for that of the Kerberos library.
+    pub keytab: Option<PathBuf>,
+}
+
+impl Kerberos {
+    /// The realm of the principal.
+    #[must_use]
+    pub fn realm(&self) -> &str {
+        self.principal.split_once('@').map_or("", |(_, realm)| realm)
     }
 }
 

@@ -109,6 +109,11 @@ pub(crate) fn tls_refused(shared: &Shared, address: SocketAddr, end: &End) {
     rate_limited!(info, "tls_refused", from = %address, error = %end);
 }
 
+/// Logs why the GSSAPI library refused a token of a client.
+pub(crate) fn kerberos_failed(why: &str) {
+    rate_limited!(info, "kerberos_failed", why = why);
+}
+
 /// Logs a connection that was refused because a limit is reached.
 pub(crate) fn connection_refused(address: SocketAddr, limit: Limit) {
     rate_limited!(warn, "too_many_connections", from = %address.ip(), allowed = limit.key());

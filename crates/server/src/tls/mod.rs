@@ -4,7 +4,8 @@
 //! certificate into an identity. Stores and passwords are opened at the start, where an operator sees errors, and by
 //! `reload` when their files change.
 //!
-//! Between servers, certificates are verified up to a trusted one in both directions. The cryptography is that of
+//! Between servers, certificates are verified up to a trusted one in both directions. Revoked certificates are those in
+//! the lists of `revocation`; nothing is fetched. The cryptography is that of
 //! `ring`, regardless of what provider the process has installed.
 //!
 //! The meaning of identities is in `tree`, the configuration keys in `config`.
@@ -12,21 +13,24 @@
 mod jks;
 mod principal;
 mod reload;
+mod revocation;
 mod stores;
 mod version_one;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedCipherSuite,
-    SupportedProtocolVersion,
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    SupportedCipherSuite, SupportedProtocolVersion,
 };
 
 use crate::config::{ClientAuth, Store, TlsSettings};
@@ -48,14 +52,19 @@ pub fn acceptor(settings: &TlsSettings) -> Result<Arc<ServerConfig>, Error> {
         ClientAuth::Need | ClientAuth::Want => {
             let trusted = stores::trusted(trust_store(settings)?)?;
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(settings)?), provider.clone());
+            let verifier = match &settings.revocation_lists {
+                Some(file) => verifier.with_crls(revocation::lists(file)?).enforce_revocation_expiration(),
+                None => verifier,
+            };
             let optional = settings.client_auth == ClientAuth::Want;
             let verifier = if optional { verifier.allow_unauthenticated() } else { verifier };
-            let fallback = verifier.build().map_err(|error| Error::Settings(error.to_string()))?;
-            builder.with_client_cert_verifier(Arc::new(VersionOneVerifier {
-                fallback,
-                trusted,
-                provider: provider.clone(),
-            }))
+            let fallback = verifier.build().map_err(|error| verifier_error(settings, &error))?;
+            let verifier: Arc<dyn ClientCertVerifier> = match settings.revocation_lists {
+                // Nobody could tell whether a certificate of version 1 is revoked, so it is refused.
+                Some(_) => fallback,
+                None => Arc::new(VersionOneVerifier { fallback, trusted, provider: provider.clone() }),
+            };
+            builder.with_client_cert_verifier(verifier)
         }
     };
     let store = key_store(settings)?;
@@ -78,8 +87,8 @@ pub struct PeerTls {
     pub acceptor: Arc<ServerConfig>,
     /// For outgoing connections, to the name from [`server_name`]. It verifies the host too, if that is enabled.
     pub connector: Arc<ClientConfig>,
-    /// Whether a certificate must match the host of its server.
-    pub verify_host: bool,
+    /// Whether the certificate of an incoming connection must match the host of its server.
+    pub verify_client_host: bool,
 }
 
 impl PeerTls {
@@ -92,11 +101,15 @@ impl PeerTls {
         let roots = Arc::new(roots(settings)?);
         let builder =
             ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&versions(settings))?;
-        let verifier: Arc<dyn ServerCertVerifier> = if settings.verify_host {
-            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-            verifier.map_err(|error| Error::Settings(error.to_string()))?
-        } else {
-            Arc::new(AnyHost { roots, provider })
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
+        let verifier = match &settings.revocation_lists {
+            Some(file) => verifier.with_crls(revocation::lists(file)?).enforce_revocation_expiration(),
+            None => verifier,
+        };
+        let verifier = verifier.build().map_err(|error| verifier_error(settings, &error))?;
+        let verifier: Arc<dyn ServerCertVerifier> = match settings.verify_host {
+            true => verifier,
+            false => Arc::new(AnyHost(verifier)),
         };
         let store = key_store(settings)?;
         let identity = stores::identity(store)?;
@@ -104,7 +117,8 @@ impl PeerTls {
         let connector = builder.with_client_auth_cert(identity.chain, identity.key);
         let connector = connector.map_err(|source| Error::Identity { file: store.location.clone(), source })?;
         let mutual = TlsSettings { client_auth: ClientAuth::Need, ..settings.clone() };
-        Ok(Self { acceptor: acceptor(&mutual)?, connector: Arc::new(connector), verify_host: settings.verify_host })
+        let verify_client_host = settings.verify_client_host;
+        Ok(Self { acceptor: acceptor(&mutual)?, connector: Arc::new(connector), verify_client_host })
     }
 
     /// Checks that the certificate of an incoming connection matches this host. Succeeds if verification is disabled.
@@ -112,15 +126,32 @@ impl PeerTls {
     /// # Errors
     /// If there is no certificate, or it does not match.
     pub fn check_host(&self, chain: Option<&[CertificateDer<'_>]>, host: &str) -> Result<(), Error> {
-        if !self.verify_host {
+        if !self.verify_client_host {
             return Ok(());
         }
-        let mismatch = |why: String| Error::Host { host: host.to_owned(), why };
+        let mismatch =
+            |why| Error::Host { host: host.to_owned(), why, switch: "ssl.quorum.clientHostnameVerification" };
         let first = chain.and_then(<[_]>::first).ok_or_else(|| mismatch("there is none".to_owned()))?;
-        let parsed = ParsedCertificate::try_from(first).map_err(|error| mismatch(error.to_string()))?;
-        let checked = rustls::client::verify_server_name(&parsed, &server_name(host)?);
-        checked.map_err(|error| mismatch(error.to_string()))
+        check_name(first, &server_name(host)?).map_err(|error| mismatch(error.to_string()))
     }
+}
+
+/// Checks that the certificate of a client names its address, for `ssl.clientHostnameVerification`.
+///
+/// # Errors
+/// If it does not.
+pub fn check_address(certificate: &CertificateDer<'_>, address: IpAddr) -> Result<(), Error> {
+    let address = address.to_canonical();
+    let mismatch = |error: rustls::Error| Error::Host {
+        host: address.to_string(),
+        why: error.to_string(),
+        switch: "ssl.clientHostnameVerification",
+    };
+    check_name(certificate, &ServerName::from(address)).map_err(mismatch)
+}
+
+fn check_name(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), rustls::Error> {
+    rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
 }
 
 /// The name for connecting to a server: its host name or IP address.
@@ -128,7 +159,7 @@ impl PeerTls {
 /// # Errors
 /// If the host is neither.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
-    ServerName::try_from(host.to_owned()).map_err(|error| Error::Host { host: host.to_owned(), why: error.to_string() })
+    ServerName::try_from(host.to_owned()).map_err(|error| Error::Name { host: host.to_owned(), why: error.to_string() })
 }
 
 /// Why TLS cannot be set up, or a certificate is refused.
@@ -171,10 +202,18 @@ pub enum Error {
     #[error("trust store: {0}")]
     Settings(String),
     /// A certificate does not match the host.
-    #[error(
-        "certificate of {host}: {why}; name the host in subjectAltName, or turn ssl.quorum.hostnameVerification off"
-    )]
+    #[error("certificate of {host}: {why}; name the host in subjectAltName, or turn {switch} off")]
     Host {
+        /// The host.
+        host: String,
+        /// What is wrong.
+        why: String,
+        /// The key that asks for the check.
+        switch: &'static str,
+    },
+    /// A host that no certificate can name.
+    #[error("{host} is neither a host name nor an address: {why}")]
+    Name {
         /// The host.
         host: String,
         /// What is wrong.
@@ -227,32 +266,38 @@ fn roots(settings: &TlsSettings) -> Result<RootCertStore, Error> {
     stores::roots(trust_store(settings)?)
 }
 
-/// Verifies the signature chain of a certificate but not the host, for `hostnameVerification=false`.
-#[derive(Debug)]
-struct AnyHost {
-    roots: Arc<RootCertStore>,
-    provider: Arc<CryptoProvider>,
+/// Why no verifier could be built: only the lists of revoked certificates are parsed that late.
+fn verifier_error(settings: &TlsSettings, error: &VerifierBuilderError) -> Error {
+    match (error, &settings.revocation_lists) {
+        (VerifierBuilderError::InvalidCrl(why), Some(file)) => Error::Store {
+            file: file.clone(),
+            why: format!("a list of revoked certificates cannot be used: {}", rustls::Error::from(why.clone())),
+        },
+        _ => Error::Settings(error.to_string()),
+    }
 }
+
+/// Verifies everything about a certificate but the host, for `hostnameVerification=false`.
+///
+/// The name is the last thing that `rustls` checks: a certificate that fails for it has passed everything else.
+#[derive(Debug)]
+struct AnyHost(Arc<WebPkiServerVerifier>);
 
 impl ServerCertVerifier for AnyHost {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let parsed = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        rustls::client::verify_server_cert_signed_by_trust_anchor(
-            &parsed,
-            &self.roots,
-            intermediates,
-            now,
-            algorithms,
-        )?;
-        Ok(ServerCertVerified::assertion())
+        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(
@@ -261,7 +306,7 @@ impl ServerCertVerifier for AnyHost {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
+        self.0.verify_tls12_signature(message, cert, signature)
     }
 
     fn verify_tls13_signature(
@@ -270,10 +315,10 @@ impl ServerCertVerifier for AnyHost {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
+        self.0.verify_tls13_signature(message, cert, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.0.supported_verify_schemes()
     }
 }

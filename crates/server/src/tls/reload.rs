@@ -1,5 +1,8 @@
 //! Opens key and trust stores again when their files change: `client.certReload` and `sslQuorumReloadCertFiles`.
 //!
+//! Lists of revoked certificates are watched without these settings too: they are replaced often, and expired ones let
+//! nobody in. Apache's server fetches its lists anew without a setting as well. Whatever changes, everything is opened.
+//!
 //! A thread looks at the files once a second and replaces the configuration as a whole, so that a connection has the old
 //! certificates or the new ones. Existing connections keep theirs. Two files are rarely replaced at the same moment: a
 //! change counts when it is the same at two looks. Stores that cannot be opened leave everything as it was, with a
@@ -42,10 +45,14 @@ impl<T> Clone for Live<T> {
     }
 }
 
-/// Starts a thread that replaces the value when the files of the settings change. It ends soon after the last use of the
-/// value.
-pub(crate) fn watch<T: Send + Sync + 'static>(settings: &TlsSettings, live: &Live<T>, open: Open<T>) {
-    let mut watch = Watch::new(settings, live, open);
+/// Starts a thread that replaces the value when the files of the settings change: all files, or only those that are
+/// always watched. It ends soon after the last use of the value.
+pub(crate) fn watch<T: Send + Sync + 'static>(settings: &TlsSettings, all: bool, live: &Live<T>, open: Open<T>) {
+    let files = files(settings, all);
+    if files.is_empty() {
+        return;
+    }
+    let mut watch = Watch::new(settings, files, live, open);
     let run = move || {
         while watch.look() != Look::Over {
             thread::sleep(LOOK_EVERY);
@@ -95,8 +102,7 @@ enum Look {
 }
 
 impl<T> Watch<T> {
-    fn new(settings: &TlsSettings, live: &Live<T>, open: Open<T>) -> Self {
-        let files = files(settings);
+    fn new(settings: &TlsSettings, files: Vec<PathBuf>, live: &Live<T>, open: Open<T>) -> Self {
         let now = stamps(&files);
         let live = Arc::downgrade(&live.0);
         Self { settings: settings.clone(), files, opened: now.clone(), last: now, live, open }
@@ -129,8 +135,8 @@ impl<T> Watch<T> {
     }
 }
 
-fn files(settings: &TlsSettings) -> Vec<PathBuf> {
-    let stores = [&settings.key_store, &settings.trust_store].into_iter().flatten();
+fn files(settings: &TlsSettings, all: bool) -> Vec<PathBuf> {
+    let stores = [&settings.key_store, &settings.trust_store].into_iter().flatten().filter(|_| all);
     let of_store = |store: &Store| {
         let password = match &store.password {
             Password::InFile(file) => Some(file.clone()),
@@ -138,7 +144,7 @@ fn files(settings: &TlsSettings) -> Vec<PathBuf> {
         };
         [Some(store.location.clone()), password].into_iter().flatten()
     };
-    stores.flat_map(of_store).collect()
+    stores.flat_map(of_store).chain(settings.revocation_lists.clone()).collect()
 }
 
 fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
@@ -215,7 +221,7 @@ mod tests {
         };
         let live = Live::new(acceptor(&settings).expect("stores"));
         let mut last = live.get();
-        let mut watch = Watch::new(&settings, &live, acceptor);
+        let mut watch = Watch::new(&settings, files(&settings, true), &live, acceptor);
         assert_eq!(watch.look(), Look::Unchanged);
         replace("key.pem");
         assert_eq!((watch.look(), is_new(&live, &mut last)), (Look::Changing, false));
@@ -235,7 +241,7 @@ mod tests {
         let settings = TlsSettings { key_store, client_auth: ClientAuth::None, tls13: true, ..TlsSettings::default() };
         let live = Live::new(acceptor(&settings).expect("stores"));
         let mut last = live.get();
-        let mut watch = Watch::new(&settings, &live, acceptor);
+        let mut watch = Watch::new(&settings, files(&settings, true), &live, acceptor);
         folder.replace("key.pem", "nonsense");
         assert_eq!([watch.look(), watch.look()], [Look::Changing, Look::Failed]);
         assert_eq!(watch.look(), Look::Unchanged, "not tried again");

@@ -3,6 +3,7 @@
 //! The type JKS or PKCS12 is detected by content, as Java does: most stores are PKCS12 today, whatever they are called.
 
 use std::io::Read;
+use std::path::Path;
 
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12Archive, Pkcs12ImportPolicy};
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
@@ -21,7 +22,7 @@ pub(super) struct Identity {
 
 /// Opens a key store.
 pub(super) fn identity(store: &Store) -> Result<Identity, Error> {
-    let bytes = open(store)?;
+    let bytes = read(&store.location)?;
     let identity = match store.format {
         StoreFormat::Pem => {
             Identity { chain: pem_certificates(store, &bytes)?, key: pem_key(store, &bytes, &password(store)?)? }
@@ -51,7 +52,7 @@ pub(super) fn roots(store: &Store) -> Result<RootCertStore, Error> {
 
 /// Reads the certificates of a trust store, of which there is at least one.
 pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let bytes = open(store)?;
+    let bytes = read(&store.location)?;
     let certificates = match store.format {
         StoreFormat::Pem => pem_certificates(store, &bytes)?,
         StoreFormat::Jks | StoreFormat::Pkcs12 if bytes.starts_with(&jks::MAGIC) => {
@@ -115,13 +116,15 @@ fn pkcs12_certificates(store: &Store, bytes: &[u8], password: &str) -> Result<Ve
     Ok(trusted.map(|bag| CertificateDer::from(bag.cert.as_der().to_vec())).collect())
 }
 
-fn open(store: &Store) -> Result<Vec<u8>, Error> {
-    let failed = |source| Error::Read { file: store.location.clone(), source };
+/// The content of a file, up to a limit.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Read { file: path.to_owned(), source };
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(&store.location).map_err(failed)?;
+    let file = std::fs::File::open(path).map_err(failed)?;
     file.take(STORE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > STORE_BYTES_MAX {
-        return Err(store_error(store, "longer than 16 megabytes: this is no key store"));
+        let why = "longer than 16 megabytes: this is neither a key store nor a list of certificates".to_owned();
+        return Err(Error::Store { file: path.to_owned(), why });
     }
     Ok(bytes)
 }

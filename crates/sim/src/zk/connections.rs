@@ -163,6 +163,7 @@ impl World {
             match next {
                 Next::Wait => break,
                 Next::Yield | Next::Read => {}
+                Next::Gssapi => return Err("a client of the simulator used Kerberos".to_owned()),
                 Next::FourLetterWord => return Err("a client of the simulator sent a four-letter word".to_owned()),
             }
         }

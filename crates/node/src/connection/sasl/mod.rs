@@ -1,4 +1,8 @@
-//! The server's side of SASL DIGEST-MD5 (RFC 2831), as Apache's server and its clients use it.
+//! The server's side of SASL, and of its mechanism DIGEST-MD5 (RFC 2831), as Apache's server and its clients use it.
+//!
+//! A server has one mechanism, and a client has to know which: the tokens do not say. The other one is in `gssapi`.
+//!
+//! # DIGEST-MD5
 //!
 //! A client sends an empty token and gets a challenge with a nonce. Its second token proves that it knows the password,
 //! and the reply to that proves the same of the server. There is one attempt on each connection. As in Apache, the realm
@@ -11,6 +15,8 @@
 //! `authentication`.
 
 mod directives;
+mod gssapi;
+mod principal;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -23,6 +29,18 @@ use bytes::Bytes;
 use md5::{Digest as _, Md5};
 
 use directives::Directives;
+pub use gssapi::{GssapiCall, GssapiResult, SECURITY_LAYERS};
+pub(super) use gssapi::{GssapiExchange, GssapiStep};
+pub use principal::KerberosNames;
+
+/// How clients prove who they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaslMechanism {
+    /// With a password, which the server knows too.
+    DigestMd5(SaslUsers),
+    /// With a ticket of Kerberos.
+    Gssapi(KerberosNames),
+}
 
 /// Random bytes that make each challenge different. In hexadecimal they are as long as the nonces of Java.
 pub type Nonce = [u8; 20];
@@ -68,15 +86,15 @@ pub(super) enum SaslStep {
     /// The client has proved to be this user.
     Proved {
         user: String,
-        /// The proof that the server knows the password too.
-        reply: Bytes,
+        /// The proof that the server knows the password too, where the mechanism has one.
+        reply: Option<Bytes>,
     },
 }
 
 /// Why a client's attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaslError {
-    #[error("the token has more than {TOKEN_BYTES_MAX} bytes")]
+    #[error("the token is too long")]
     TooLong,
     #[error("the token is not a list of directives: {0}")]
     Malformed(&'static str),
@@ -86,10 +104,24 @@ pub enum SaslError {
     Wrong(&'static str),
     #[error("the user is unknown or the password wrong")]
     Credentials,
+    #[error("Kerberos does not accept the token")]
+    Kerberos,
+    #[error("the security layer that the client chose {0}")]
+    SecurityLayer(&'static str),
+    #[error("the principal of the client is not NAME@REALM or NAME/HOST@REALM")]
+    Principal,
     #[error("a connection has one attempt")]
     Over,
     #[error("the system has no random numbers")]
     NoRandomNumbers,
+}
+
+impl SaslStep {
+    /// The answer to the last token of a principal.
+    pub(super) fn principal(principal: &str, names: &KerberosNames) -> Result<Self, SaslError> {
+        let user = names.user(principal).ok_or(SaslError::Principal)?;
+        Ok(Self::Proved { user, reply: None })
+    }
 }
 
 impl SaslExchange {
@@ -148,7 +180,7 @@ fn check(given: &Directives, nonce: &[u8], users: &SaslUsers) -> Result<SaslStep
     if !is_right || known.is_none() {
         return Err(SaslError::Credentials);
     }
-    Ok(SaslStep::Proved { user, reply: [b"rspauth=", &proof(b"")[..]].concat().into() })
+    Ok(SaslStep::Proved { user, reply: Some([b"rspauth=", &proof(b"")[..]].concat().into()) })
 }
 
 /// The proof of a password: `response-value` of RFC 2831, 2.1.2.1.

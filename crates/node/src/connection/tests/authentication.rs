@@ -11,8 +11,8 @@ use crate::connection::sasl::tests::answer_to;
 /// A connection with a session to a server with the user `bob` and these settings.
 fn open(change: impl FnOnce(&mut Authentication)) -> Driver {
     let providers = AuthSettings { sasl_super_users: vec!["root".into()], ..AuthSettings::default() };
-    let sasl_users = Some(SaslUsers::new([("bob", "secret"), ("root", "secret")]));
-    let mut authentication = Authentication { providers, sasl_users, ..Authentication::default() };
+    let sasl = Some(SaslMechanism::DigestMd5(SaslUsers::new([("bob", "secret"), ("root", "secret")])));
+    let mut authentication = Authentication { providers, sasl, ..Authentication::default() };
     change(&mut authentication);
     Driver::opened(Driver::with(Limits { authentication: Arc::new(authentication), ..Limits::default() }))
 }
@@ -92,9 +92,92 @@ fn a_client_that_failed_may_stay_where_the_operator_allows_it() {
 
 #[test]
 fn without_users_a_token_is_answered_with_nothing() {
-    let mut driver = open(|authentication| authentication.sasl_users = None);
+    let mut driver = open(|authentication| authentication.sasl = None);
     assert_eq!(driver.sasl(b""), (ErrorCode::Ok, None));
     assert_eq!((driver.identities(), driver.reason()), (Vec::new(), None));
+}
+
+/// A connection to a server of the realm `A`.
+fn open_kerberos(change: impl FnOnce(&mut Authentication)) -> Driver {
+    open(|authentication| {
+        let names = KerberosNames { realm: "A".into(), remove_host: true, remove_realm: true };
+        authentication.sasl = Some(SaslMechanism::Gssapi(names));
+        change(authentication);
+    })
+}
+
+impl Driver {
+    /// Sends a token that leads to a call, and performs it.
+    fn call(&mut self, token: &'static [u8], result: GssapiResult) -> (ErrorCode, Option<Bytes>) {
+        self.send(&sasl(1, token));
+        assert!(self.machine.gssapi_call().is_some());
+        assert_eq!(self.frames(), Vec::<Bytes>::new(), "no answer before the result");
+        self.called(result)
+    }
+
+    fn called(&mut self, result: GssapiResult) -> (ErrorCode, Option<Bytes>) {
+        self.machine.gssapi_called(result, &self.server);
+        let mut reader = Reader::new(self.frames().remove(0));
+        let header = ReplyHeader::read(&mut reader).expect("a header");
+        (header.err, SaslResponse::read(&mut reader).expect("a token").token)
+    }
+
+    /// A client with this principal, to its last token.
+    fn log_in_as(&mut self, principal: &str) -> (ErrorCode, Option<Bytes>) {
+        let layers = Bytes::from_static(b"layers");
+        let established = GssapiResult::Established { token: Bytes::new(), principal: principal.into(), layers };
+        assert_eq!(self.call(b"ticket", established), (ErrorCode::Ok, Some(Bytes::from_static(b"layers"))));
+        self.call(b"choice", GssapiResult::Unwrapped(Bytes::from_static(&SECURITY_LAYERS)))
+    }
+}
+
+#[test]
+fn a_principal_gets_an_identity_and_a_reply_without_a_token() {
+    let mut driver = open_kerberos(|_| {});
+    assert_eq!(driver.log_in_as("bob/host@A"), (ErrorCode::Ok, None));
+    assert_eq!((driver.identities(), driver.reason()), (vec!["sasl:bob".into()], None));
+    let mut driver = open_kerberos(|_| {});
+    driver.log_in_as("root@A");
+    assert_eq!(driver.identities(), ["sasl:root", "super:"]);
+    let mut driver = open_kerberos(|_| {});
+    driver.log_in_as("root@B");
+    assert_eq!(driver.identities(), ["sasl:root@B"], "another realm has other people");
+}
+
+#[test]
+fn requests_wait_until_the_library_has_answered() {
+    let mut driver = open_kerberos(requiring(&["sasl"]));
+    driver.send(&[sasl(1, b"ticket"), get(2, "/none")].concat());
+    assert_eq!(driver.machine.gssapi_call(), Some(&GssapiCall::Accept(Bytes::from_static(b"ticket"))));
+    driver.serve();
+    assert_eq!((driver.replies(), driver.reason()), (Vec::new(), None));
+    driver.called(GssapiResult::Continued(Bytes::from_static(b"more")));
+    driver.serve();
+    assert_eq!(driver.replies(), [(2, ErrorCode::SessionClosedRequireSaslAuth)]);
+}
+
+#[test]
+fn a_ticket_that_kerberos_refuses_closes_the_connection() {
+    let mut driver = open_kerberos(|_| {});
+    assert_eq!(driver.call(b"forged", GssapiResult::Failed), (ErrorCode::AuthFailed, None));
+    assert_eq!(driver.reason(), Some(CloseReason::SaslFailed(SaslError::Kerberos)));
+    let mut driver = open_kerberos(|_| {});
+    assert_eq!(driver.log_in_as("a/b/c@A"), (ErrorCode::AuthFailed, None));
+    assert_eq!(driver.reason(), Some(CloseReason::SaslFailed(SaslError::Principal)));
+    let mut driver = open_kerberos(|authentication| authentication.allow_sasl_failed = true);
+    assert_eq!(driver.call(b"forged", GssapiResult::Failed), (ErrorCode::Ok, None));
+    assert_eq!((driver.identities(), driver.reason()), (Vec::new(), None));
+    assert_eq!(driver.sasl(b"ticket"), (ErrorCode::Ok, None), "there is no second attempt");
+}
+
+#[test]
+fn a_result_after_the_end_changes_nothing() {
+    let mut driver = open_kerberos(|_| {});
+    driver.send(&sasl(1, b"ticket"));
+    driver.machine.close(CloseReason::SessionExpired);
+    driver.machine.gssapi_called(GssapiResult::Failed, &driver.server);
+    assert_eq!(driver.reason(), Some(CloseReason::SessionExpired));
+    driver.machine.gssapi_called(GssapiResult::Failed, &driver.server);
 }
 
 #[test]

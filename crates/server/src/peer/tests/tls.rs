@@ -51,7 +51,7 @@ fn a_peer_with_the_certificate_of_another_host_is_refused_unless_that_is_allowed
         let mut configs = ensemble(2);
         configs[0].tls = Some(Live::new(certified(&authority)));
         configs[1].tls = Some(Live::new(certified_for("elsewhere.test", &authority)));
-        let lax = PeerTls { verify_host: false, ..certified(&authority) };
+        let lax = PeerTls { verify_client_host: false, ..certified(&authority) };
         let strict = Server::open(configs.remove(0)).await;
         let _dials = Server::open(configs.remove(0)).await;
         let note = strict.note().await;
@@ -108,5 +108,5 @@ fn certified_for(host: &str, (root, issuer): &(CertificateDer<'static>, Issuer<'
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, private())
         .expect("a certificate");
-    PeerTls { acceptor: Arc::new(server), connector: Arc::new(client), verify_host: true }
+    PeerTls { acceptor: Arc::new(server), connector: Arc::new(client), verify_client_host: true }
 }
