@@ -75,6 +75,12 @@ pub fn lines(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
     Panel::lines("", axes, series).svg(title)
 }
 
+/// Like [`lines`], with both axes logarithmic: what grows in proportion is a straight line, whatever its size.
+#[must_use]
+pub fn logarithmic_lines(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
+    Panel::logarithmic_lines("", axes, series).svg(title)
+}
+
 /// A chart of points without lines, with one kind of mark per series.
 #[must_use]
 pub fn points(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
@@ -110,21 +116,41 @@ impl Panel {
     /// See [`lines`]; with a heading above.
     #[must_use]
     pub fn lines(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
-        Self::plot(heading, axes, series, true)
+        Self::plot(heading, axes, series, true, Self::linear)
+    }
+
+    /// See [`logarithmic_lines`]; with a heading above.
+    #[must_use]
+    pub fn logarithmic_lines(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
+        Self::plot(heading, axes, series, true, |all, top| {
+            let x = Scale::logarithmic(all.iter().map(|(x, _)| *x), LEFT, RIGHT);
+            (x, Scale::logarithmic(all.iter().map(|(_, y)| *y), top + PLOT, top))
+        })
     }
 
     /// See [`points`]; with a heading above.
     #[must_use]
     pub fn points(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
-        Self::plot(heading, axes, series, false)
+        Self::plot(heading, axes, series, false, Self::linear)
     }
 
-    fn plot(heading: &str, axes: Axes<'_>, series: &[Series], joined: bool) -> Self {
+    /// The scales of x and y for these points, with the upper end of the plot area.
+    fn linear(all: &[(f64, f64)], top: f64) -> (Scale, Scale) {
+        let x = Scale::round(all.iter().map(|(x, _)| *x), false, LEFT, RIGHT, 5);
+        (x, Scale::round(all.iter().map(|(_, y)| *y), true, top + PLOT, top, 5))
+    }
+
+    fn plot(
+        heading: &str,
+        axes: Axes<'_>,
+        series: &[Series],
+        joined: bool,
+        scales: impl FnOnce(&[(f64, f64)], f64) -> (Scale, Scale),
+    ) -> Self {
         let mut panel = Self::with_heading(heading, axes.y);
         let top = panel.height;
-        let all = || series.iter().flat_map(|series| series.points.iter().copied());
-        let x = Scale::round(all().map(|(x, _)| x), false, LEFT, RIGHT, 5);
-        let y = Scale::round(all().map(|(_, y)| y), true, top + PLOT, top, 5);
+        let all: Vec<_> = series.iter().flat_map(|series| series.points.iter().copied()).collect();
+        let (x, y) = scales(&all, top);
         panel.draw_axes(Some(&x), &y, axes.x, top);
         for (at, word) in axes.events {
             let at = short(x.at(*at));
