@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use pole_jute::{CreateMode, OpCode, Reply, Request};
 
 use super::table::{Figure, Point};
-use super::{OUTSTANDING, SERVERS, ms, send};
+use super::{OUTSTANDING, SERVERS, STEADY_RATE, ms, send};
 use crate::Failure;
 use crate::bench::Plan;
+use crate::client::steady::Steady;
 use crate::client::{self, Connection, children, create, drive};
 use crate::ensemble::{Ensemble, Launcher, Setup};
 use pole_client::{connect_request, decode_reply};
@@ -24,6 +25,8 @@ pub(super) fn run(launcher: &Launcher, _plan: Plan, point: &mut Point<'_>) -> Re
     point.record(&CPU_PER_CREATE, cpu.as_secs_f64() * 1e6 / f64::from(more))?;
 
     let address = ensemble.addresses()[0];
+    let steady = Steady::start(&ensemble.addresses(), STEADY_RATE)?;
+    let from = Instant::now();
     let mut times = Vec::new();
     let mut listed = Err(client::Error::Closed);
     for _ in 0..LISTS {
@@ -31,6 +34,8 @@ pub(super) fn run(launcher: &Launcher, _plan: Plan, point: &mut Point<'_>) -> Re
         listed = drive(async { Ok::<_, Failure>(list(address).await) })?;
         times.push(start.elapsed());
     }
+    point.record(&LONGEST_WRITE, ms(steady.longest(from, Instant::now())?))?;
+    steady.stop()?;
     match listed {
         Ok((bytes, found)) => {
             if found as u32 != count + more {
@@ -71,6 +76,8 @@ async fn list(address: std::net::SocketAddr) -> Result<(usize, usize), client::E
 pub(super) const CREATE_RATE: Figure = Figure::new("creates a second beside the others", "/s");
 const CPU_PER_CREATE: Figure = Figure::new("CPU of all servers for each of them", "µs");
 pub(super) const LIST: Figure = Figure::new("getChildren", "ms");
+/// Whether a long read keeps writes waiting.
+const LONGEST_WRITE: Figure = Figure::new("longest write of 500/s meanwhile", "ms");
 const LIST_SIZE: Figure = Figure::new("its reply", "MB");
 
 const PARENT: &str = "/growth-parent";
@@ -78,5 +85,5 @@ const PARENT: &str = "/growth-parent";
 /// Children created at the size that is measured, at most as many as there are.
 const MORE: u32 = 100 * OUTSTANDING as u32 * SERVERS as u32;
 
-const LISTS: usize = 3;
+const LISTS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(40);
