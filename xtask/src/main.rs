@@ -69,6 +69,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and which goals are reached
       [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling,elect]
       [--product apache|pole|both] [--quick]
+  bench --only growth     the same for growing numbers of znodes, sessions, watches, children and servers
+      [--curves znodes,sessions,watches,children,servers] [--sizes N,N] [--product apache|pole|both] [--quick]
   replace [--servers 5]   all servers of an ensemble replaced under load by `pole members`, one by one
   soak [--seconds 600]    real servers killed and stopped under load, and all that clients saw checked
       [--product pole|apache] [--servers 5] [--sessions 30] [--rate 1000] [--majority N] [--seed S]

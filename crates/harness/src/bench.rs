@@ -5,11 +5,12 @@
 //! product runs at a time, and each round has new servers on an empty disk.
 //!
 //! The measurements are in `three_servers`, `arrivals`, `tree`, `leader_loss` and `scaling`, the goals in `metric`. `elect`
-//! is a benchmark of its own: `pole-elect` against other libraries.
+//! is a benchmark of its own: `pole-elect` against other libraries. So is `growth`: how the figures change with the size.
 
 mod arrivals;
 mod disk;
 mod elect;
+mod growth;
 mod leader_loss;
 mod metric;
 mod report;
@@ -32,9 +33,10 @@ use metric::{Metric, Row};
 /// Measures Apache ZooKeeper and Pole on this machine, one after the other, and compares.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How often each product is measured. With fewer than five rounds the medians mean little.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
+    /// How often each product is measured: five times, and once for `growth`. With fewer than five rounds the medians
+    /// mean little.
+    #[arg(long)]
+    rounds: Option<usize>,
     /// Only these rows of the table.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Row>,
@@ -44,6 +46,12 @@ struct Options {
     /// One short round, to check that everything runs. Its figures mean nothing.
     #[arg(long)]
     quick: bool,
+    /// Only these curves of `growth`.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    curves: Vec<growth::Curve>,
+    /// These sizes for every selected curve of `growth`, instead of its own.
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -75,26 +83,39 @@ type Samples = BTreeMap<(Metric, Product), Vec<f64>>;
 
 pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
     let options: Options = arguments("bench", args)?;
-    let is_default = |row: &Row| !matches!(row, Row::Elect | Row::Arrivals | Row::Observers);
+    let is_default = |row: &Row| !matches!(row, Row::Elect | Row::Arrivals | Row::Observers | Row::Growth);
     let all = || Row::value_variants().iter().copied().filter(is_default).collect();
     let rows: Vec<Row> = if options.only.is_empty() { all() } else { options.only };
-    let (rounds, plan) = if options.quick { (1, QUICK) } else { (options.rounds, FULL) };
+    let (rounds, plan) = if options.quick { (1, QUICK) } else { (options.rounds.unwrap_or(ROUNDS), FULL) };
     if rows.contains(&Row::Elect) {
         elect::run(rounds, options.quick)?;
     }
-    if rows.iter().all(|row| *row == Row::Elect) {
-        return Ok(ExitCode::SUCCESS);
+    let mut code = ExitCode::SUCCESS;
+    if rows.contains(&Row::Growth) {
+        let products = options.product.products();
+        let scope = growth::Scope { curves: options.curves, sizes: options.sizes, is_quick: options.quick };
+        code = growth::run(&products, &scope, options.rounds.unwrap_or(1), plan)?;
     }
-    compare(options.product, &rows, rounds, plan)
+    if rows.iter().all(|row| matches!(row, Row::Elect | Row::Growth)) {
+        return Ok(code);
+    }
+    let compared = compare(options.product, &rows, rounds, plan)?;
+    Ok(if code == ExitCode::SUCCESS { compared } else { code })
+}
+
+impl Choice {
+    fn products(self) -> Vec<Product> {
+        match self {
+            Self::Apache => vec![Product::Apache],
+            Self::Pole => vec![Product::Pole],
+            Self::Both => vec![Product::Apache, Product::Pole],
+        }
+    }
 }
 
 /// Apache ZooKeeper and Pole, round by round.
 fn compare(choice: Choice, rows: &[Row], rounds: usize, plan: Plan) -> Result<ExitCode, Failure> {
-    let products = match choice {
-        Choice::Apache => vec![Product::Apache],
-        Choice::Pole => vec![Product::Pole],
-        Choice::Both => vec![Product::Apache, Product::Pole],
-    };
+    let products = choice.products();
     let launchers = products.iter().map(|product| product.launcher()).collect::<Result<Vec<_>, _>>()?;
 
     arrivals::calibrate(rows, plan)?;
@@ -140,6 +161,9 @@ fn alternating(launchers: &[Launcher], round: usize) -> Vec<&Launcher> {
     }
     order
 }
+
+/// The median of fewer rounds means little.
+const ROUNDS: usize = 5;
 
 const FULL: Plan = Plan {
     warm_up: Duration::from_secs(5),

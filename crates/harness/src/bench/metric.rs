@@ -31,6 +31,8 @@ pub(super) enum Row {
     Scaling,
     /// Elections over a store: `pole-elect` against other libraries. Only if named, because it needs other servers.
     Elect,
+    /// How memory, times and pauses grow with znodes, sessions, watches, children and servers. Only if named.
+    Growth,
 }
 
 /// A measured value, in the order of the table.

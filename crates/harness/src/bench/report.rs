@@ -140,6 +140,10 @@ impl Summary {
         Some(Self { median, min, max })
     }
 
+    pub(super) fn median(self) -> f64 {
+        self.median
+    }
+
     pub(super) fn text(self) -> String {
         format!("{} ({} to {})", figure(self.median), figure(self.min), figure(self.max))
     }

@@ -161,11 +161,13 @@ fn sessions(ensemble: &Ensemble) -> Result<Duration, Failure> {
 }
 
 /// The result of a load.
-struct LoadResult {
-    tally: Tally,
-    seconds: f64,
-    servers: Duration,
-    generator: Duration,
+pub(super) struct LoadResult {
+    pub(super) tally: Tally,
+    pub(super) seconds: f64,
+    /// The CPU time of all servers.
+    pub(super) servers: Duration,
+    /// The CPU time of the load generator.
+    pub(super) generator: Duration,
 }
 
 /// The metrics for the values of a load.
@@ -215,7 +217,7 @@ pub(super) struct Shape {
 }
 
 /// Every session has a node of its own and repeats the same request.
-fn under_load(
+pub(super) fn under_load(
     ensemble: &Ensemble,
     plan: Plan,
     shape: Shape,
@@ -328,7 +330,7 @@ const ATTEMPTS: usize = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
 
 const SERVERS: usize = 3;
-const FULL_LOAD: Shape = Shape { sessions: 30, outstanding: 16 };
+pub(super) const FULL_LOAD: Shape = Shape { sessions: 30, outstanding: 16 };
 /// The points of the curve.
 const WRITERS: [u16; 7] = [1, 2, 4, 8, 16, 30, 100];
 pub(super) const PAYLOAD_BYTES: usize = 1024;

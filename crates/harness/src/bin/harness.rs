@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use pole_command::Failure;
+use pole_harness::client::crowd;
 use pole_harness::{attack, bench, compat, ensemble, replace, soak};
 
 fn main() -> ExitCode {
@@ -21,6 +22,8 @@ fn run(args: &[String]) -> Result<ExitCode, Failure> {
         "attack" => attack::run(rest),
         "bench" => bench::run(rest),
         "compat" => compat::run(rest),
+        // Started by other tools, see `client::crowd`.
+        "crowd" => crowd::run(rest),
         "ensemble" => ensemble::run(rest),
         "replace" => replace::run(rest),
         "soak" => soak::run(rest),

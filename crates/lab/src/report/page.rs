@@ -3,7 +3,7 @@
 //! The output is one HTML file. It opens offline (it refers to no other file), every id is linked from the contents,
 //! every table scrolls in its own box so that the page never does, and nothing is clipped in print.
 
-use super::escape::{escaped, identifier};
+use pole_chart::escaped;
 
 /// A page under construction.
 #[derive(Clone, Debug)]
@@ -203,6 +203,11 @@ code { font: 0.9em ui-monospace, 'SF Mono', Consolas, monospace; background: var
 }
 ";
 
+/// Turns a text into the value of an `id`: only letters, digits and hyphens, so that links to it need no quoting.
+fn identifier(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +220,11 @@ mod tests {
         for word in ["p4", "", "ms", "p4 38.9", "even"] {
             assert!(!is_number(word), "{word}");
         }
+    }
+
+    #[test]
+    fn an_identifier_needs_no_quotes() {
+        assert_eq!(identifier("Fig 7a: x"), "fig-7a--x");
     }
 
     #[test]

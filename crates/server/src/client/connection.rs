@@ -3,20 +3,24 @@
 //! All decisions are made in [`pole_node::Connection`]; this is the driver's side of its contract. Sockets and TLS are
 //! opened by `listener`, four-letter words are answered by `four_letter`.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_node::{CloseReason, Event, GssapiResult, Next, RequestTotals};
+use pole_node::{CloseReason, Event, GssapiResult, Next};
 use pole_tree::Watcher;
 use pole_types::Time;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
 use super::four_letter;
-use super::handle::Handle;
+use super::handle::{Handle, Taken};
 use super::placement::{Placement, Thread};
 use crate::kerberos::Context;
 use crate::limits::Limit;
@@ -35,9 +39,17 @@ pub(crate) struct Connection<R, W> {
     /// The security context of a client that uses Kerberos.
     gssapi: Option<Context>,
     pub(super) placement: Placement,
-    /// Scratch buffers, reused to avoid reallocation.
+}
+
+/// Scratch buffers, reused to avoid reallocation. They belong to the thread: a server has many more connections.
+#[derive(Default)]
+struct Scratch {
     events: Vec<Event>,
     commands: Vec<Command>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 /// What became of a connection.
@@ -65,17 +77,7 @@ impl From<CloseReason> for End {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(crate) fn new(shared: Arc<Shared>, handle: Arc<Handle>, reader: R, writer: Option<W>) -> Self {
-        Self {
-            shared,
-            handle,
-            reader,
-            writer,
-            input: BytesMut::with_capacity(READ_BYTES),
-            gssapi: None,
-            placement: Placement::default(),
-            events: Vec::new(),
-            commands: Vec::new(),
-        }
+        Self { shared, handle, reader, writer, input: BytesMut::new(), gssapi: None, placement: Placement::default() }
     }
 
     /// Serves the client until the connection ends or should move to another thread.
@@ -109,8 +111,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let mut batches = 0;
         loop {
             let (began, input_bytes) = (self.shared.clock.now(), self.input.len());
-            let (next, mut taken) = self.handle.advance(&self.shared, &mut self.input, &mut self.events);
-            self.post_events(taken.asked);
+            let (next, mut taken) = self.advance();
             if next == Next::Read {
                 taken.add(self.handle.read(&self.shared, &mut self.input));
             }
@@ -129,7 +130,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             match next {
                 Next::Wait => return,
                 Next::FourLetterWord => {
-                    let text = four_letter::answer(&self.shared, self.handle.address, &self.input).await;
+                    // Boxed, because the tasks of all connections would have room for it.
+                    let text = Box::pin(four_letter::answer(&self.shared, self.handle.address, &self.input)).await;
                     self.handle.answer_four_letter_word(&text.unwrap_or_default());
                     return;
                 }
@@ -154,18 +156,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.handle.flush_in_task(self.shared.call_context());
     }
 
-    /// Passes the client's requests to the node.
-    fn post_events(&mut self, asked: RequestTotals) {
-        if self.events.is_empty() {
-            return;
-        }
-        let is_attach = |event: &Event| matches!(event, Event::Attach { .. });
-        if self.events.iter().any(is_attach) {
-            self.shared.clients.lock().insert(self.handle.id, Arc::clone(&self.handle));
-        }
-        self.shared.add_outstanding(asked);
-        self.commands.extend(self.events.drain(..).map(|event| Command::from_connection(&self.handle, event)));
-        self.shared.mailbox.post_all(&mut self.commands);
+    /// Takes requests from the input, and passes them to the node.
+    fn advance(&mut self) -> (Next, Taken) {
+        SCRATCH.with_borrow_mut(|Scratch { events, commands }| {
+            let (next, taken) = self.handle.advance(&self.shared, &mut self.input, events);
+            if events.is_empty() {
+                return (next, taken);
+            }
+            let is_attach = |event: &Event| matches!(event, Event::Attach { .. });
+            if events.iter().any(is_attach) {
+                self.shared.clients.lock().insert(self.handle.id, Arc::clone(&self.handle));
+            }
+            self.shared.add_outstanding(taken.asked);
+            commands.extend(events.drain(..).map(|event| Command::from_connection(&self.handle, event)));
+            self.shared.mailbox.post_all(commands);
+            (next, taken)
+        })
     }
 
     /// Waits for something to do: input, room in the socket, a reply of the node, a deadline.
@@ -179,7 +185,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Some(reason) = wants.close {
             return Err(reason.into());
         }
-        if wants.input && self.input.capacity() - self.input.len() < READ_BYTES / 4 {
+        if self.input.is_empty() {
+            // An idle client has no buffer.
+            self.input = BytesMut::new();
+        } else if wants.input && self.input.capacity() - self.input.len() < READ_BYTES / 4 {
             self.input.reserve(READ_BYTES);
         }
         tokio::select! {
@@ -190,7 +199,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             () = role_changed, if wants.is_read_only => {}
             () = sleep_until(&shared, wants.deadline), if wants.deadline.is_some() => {}
             () = sleep_until(&shared, wants.throttle_deadline), if wants.throttle_deadline.is_some() => {}
-            read = self.reader.read_buf(&mut self.input), if wants.input => {
+            read = read(&mut self.reader, &mut self.input), if wants.input => {
                 if read? == 0 {
                     return Err(CloseReason::ByClient.into());
                 }
@@ -267,8 +276,8 @@ impl<R, W> Connection<R, W> {
 
     /// Replaces the reader. Returns the previous one.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, input, gssapi, placement, events, commands } = self;
-        (before, Connection { shared, handle, reader, writer, input, gssapi, placement, events, commands })
+        let Self { shared, handle, reader: before, writer, input, gssapi, placement } = self;
+        (before, Connection { shared, handle, reader, writer, input, gssapi, placement })
     }
 
     /// Records that it is served on this thread from now on.
@@ -288,6 +297,22 @@ async fn sweep_watches(shared: Arc<Shared>) {
 const SWEPT_AT_ONCE: usize = 1000;
 const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 
+/// Waits for input and appends it. Into an empty buffer it is copied, so that a client needs none while it is silent.
+/// What is larger than one read goes into the buffer directly from then on.
+async fn read<R: AsyncRead + Unpin>(reader: &mut R, input: &mut BytesMut) -> io::Result<usize> {
+    if !input.is_empty() {
+        return reader.read_buf(input).await;
+    }
+    poll_fn(|context| {
+        let mut first = [const { MaybeUninit::uninit() }; READ_BYTES];
+        let mut first = ReadBuf::uninit(&mut first);
+        ready!(Pin::new(&mut *reader).poll_read(context, &mut first))?;
+        input.extend_from_slice(first.filled());
+        Poll::Ready(Ok(first.filled().len()))
+    })
+    .await
+}
+
 async fn sleep_until(shared: &Shared, deadline: Option<Time>) {
     match deadline {
         Some(at) => tokio::time::sleep_until(shared.clock.instant(at).into()).await,
@@ -295,7 +320,7 @@ async fn sleep_until(shared: &Shared, deadline: Option<Time>) {
     }
 }
 
-/// Size of the read buffer: several small requests, without wasting memory on idle clients.
+/// The most that the first read takes: several small requests.
 const READ_BYTES: usize = 8 << 10;
 
 /// The largest piece to send with TLS: one record.
@@ -310,7 +335,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) fn feed(&mut self, frames: &[u8]) {
         self.input.extend_from_slice(frames);
         while !self.input.is_empty() {
-            let (next, _) = self.handle.advance(&self.shared, &mut self.input, &mut self.events);
+            let (next, _) = self.handle.advance(&self.shared, &mut self.input, &mut Vec::new());
             assert_eq!(next, Next::Read, "good reads");
             let began = self.shared.clock.now();
             let taken = self.handle.read(&self.shared, &mut self.input);

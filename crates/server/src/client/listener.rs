@@ -102,7 +102,8 @@ impl Listener {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
             match tls {
                 None => migration::serve_new(shared, to, stream, address, permit).await,
-                Some(tls) => serve_tls(&shared, stream, address, &tls, permit).await,
+                // Boxed, because a task has room for the larger of both, and TLS needs more.
+                Some(tls) => Box::pin(serve_tls(&shared, stream, address, &tls, permit)).await,
             }
         });
     }

@@ -1,14 +1,32 @@
-//! Charts as SVG: bars, lines, points.
+//! Charts as SVG: bars, lines, points. For the reports of the lab and for the benchmark's curves.
+//!
+//! We write our own SVG instead of using a plotting library because a chart has to follow the reader's light or dark
+//! theme, shrink to a phone with legible text, be readable without colours, and be the same bytes on every machine.
+//! Libraries write fixed colours, fixed pixels and measured fonts into every element.
 //!
 //! - The SVG is the same inside a page and as a separate file.
 //! - It is 340 units wide with a font size of 13, so that text is at least 12 pixels high on a phone of 360 pixels.
 //! - Colours come from a palette for colour-blind readers (Okabe and Ito), and lines differ in dash and mark as well,
 //!   so that nothing is lost in black and white. The theme is the reader's.
+//!
+//! ```
+//! use pole_chart::{Axes, Series, lines};
+//!
+//! let times = Series::new("Pole", vec![(3.0, 0.5), (5.0, 0.7)]);
+//! let svg = lines("Latency", Axes { x: "servers", y: "ms", events: &[] }, &[times]);
+//! assert!(svg.starts_with("<svg"));
+//! ```
+//!
+//! All text is escaped, and the same input gives the same bytes.
+
+mod escape;
+mod scale;
 
 use std::fmt::Write as _;
 
-use super::escape::escaped;
-use super::scale::Scale;
+pub use escape::escaped;
+
+use scale::Scale;
 
 /// A named sequence of points, in the order of x.
 #[derive(Clone, Debug)]
@@ -57,6 +75,12 @@ pub fn lines(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
     Panel::lines("", axes, series).svg(title)
 }
 
+/// Like [`lines`], with both axes logarithmic: what grows in proportion is a straight line, whatever its size.
+#[must_use]
+pub fn logarithmic_lines(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
+    Panel::logarithmic_lines("", axes, series).svg(title)
+}
+
 /// A chart of points without lines, with one kind of mark per series.
 #[must_use]
 pub fn points(title: &str, axes: Axes<'_>, series: &[Series]) -> String {
@@ -92,21 +116,41 @@ impl Panel {
     /// See [`lines`]; with a heading above.
     #[must_use]
     pub fn lines(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
-        Self::plot(heading, axes, series, true)
+        Self::plot(heading, axes, series, true, Self::linear)
+    }
+
+    /// See [`logarithmic_lines`]; with a heading above.
+    #[must_use]
+    pub fn logarithmic_lines(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
+        Self::plot(heading, axes, series, true, |all, top| {
+            let x = Scale::logarithmic(all.iter().map(|(x, _)| *x), LEFT, RIGHT);
+            (x, Scale::logarithmic(all.iter().map(|(_, y)| *y), top + PLOT, top))
+        })
     }
 
     /// See [`points`]; with a heading above.
     #[must_use]
     pub fn points(heading: &str, axes: Axes<'_>, series: &[Series]) -> Self {
-        Self::plot(heading, axes, series, false)
+        Self::plot(heading, axes, series, false, Self::linear)
     }
 
-    fn plot(heading: &str, axes: Axes<'_>, series: &[Series], joined: bool) -> Self {
+    /// The scales of x and y for these points, with the upper end of the plot area.
+    fn linear(all: &[(f64, f64)], top: f64) -> (Scale, Scale) {
+        let x = Scale::round(all.iter().map(|(x, _)| *x), false, LEFT, RIGHT, 5);
+        (x, Scale::round(all.iter().map(|(_, y)| *y), true, top + PLOT, top, 5))
+    }
+
+    fn plot(
+        heading: &str,
+        axes: Axes<'_>,
+        series: &[Series],
+        joined: bool,
+        scales: impl FnOnce(&[(f64, f64)], f64) -> (Scale, Scale),
+    ) -> Self {
         let mut panel = Self::with_heading(heading, axes.y);
         let top = panel.height;
-        let all = || series.iter().flat_map(|series| series.points.iter().copied());
-        let x = Scale::round(all().map(|(x, _)| x), false, LEFT, RIGHT, 5);
-        let y = Scale::round(all().map(|(_, y)| y), true, top + PLOT, top, 5);
+        let all: Vec<_> = series.iter().flat_map(|series| series.points.iter().copied()).collect();
+        let (x, y) = scales(&all, top);
         panel.draw_axes(Some(&x), &y, axes.x, top);
         for (at, word) in axes.events {
             let at = short(x.at(*at));
