@@ -323,7 +323,7 @@ impl<M: Machine> Node<M> {
             return self.arm_phase_by_progress(out);
         }
         if let Some(left) = self.phase_time_left() {
-            return out.push(Effect::Arm { timer: Timer::Phase, after: left });
+            return out.push(Effect::Arm { timer: Timer::Phase, after: left.min(PHASE_CHECK) });
         }
         if self.zab.is_restoring() {
             // The duration depends on the size of the state, and a new leader would have to send it again.
@@ -509,6 +509,10 @@ impl<M: Machine> Node<M> {
 /// A server whose quorum is suddenly farther away than this does not stand in an election that starts now. A new leader
 /// needs five round trips until its clients can write; at this distance they take half a second.
 const SUDDEN_DISTANCE: Span = Span::from_ms(100);
+
+/// How soon a time limit that was extended is compared with the round trips again. After a pause of this server they look
+/// like seconds, and a moment later like what they are.
+const PHASE_CHECK: Span = Span::from_ms(100);
 
 /// Longer than any ensemble needs for two round trips, and short enough for a quick recovery after a fault ends.
 const GATHER_MAX: Span = Span::from_ms(8_000);
