@@ -33,7 +33,7 @@ fn experiment(deployment: &str, share: Option<u64>, oracle: &str) -> Experiment 
         None => even,
     };
     let oracle = Experiment::oracle_in_classes(oracle);
-    Experiment { topology, oracle, seed: 1, load_percent: 20, before: 10 * SECOND, after: 6 * SECOND }
+    Experiment { topology, oracle, seed: 1, load_percent: 20, before: 10 * SECOND, after: 6 * SECOND, direct: false }
 }
 
 /// Runs one column of the table, and compares winners and latencies.

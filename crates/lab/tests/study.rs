@@ -9,6 +9,7 @@ use pole_lab::paper::{
     RealOutcome, RealPlan, RealRun, SITES_HEAD, STATED, Scale, Share, Summary, random_topology, regrets, run,
 };
 use pole_sim::{SECOND, Sample};
+use pole_topology::Topology;
 
 /// The table of section 5: deployment, load, then for each oracle the winner, the mean, and the worst where it is
 /// given.
@@ -94,10 +95,27 @@ fn every_figure_of_the_paper_that_states_a_latency_has_its_run() {
 }
 
 #[test]
+fn direct_acknowledgements_shorten_the_mean_latency_of_every_deployment() {
+    // Deployment, leader after the crash, mean latency by the formulas without and with them.
+    for (preset, leader, announced, direct) in
+        [("two", 4, 31.15, 20.80), ("d1", 3, 30.94, 24.39), ("d2", 4, 30.93, 27.65), ("d3", 4, 74.31, 56.57)]
+    {
+        let topology = Topology::preset(preset).expect("a preset");
+        let formula = Formula::after_crash(&topology);
+        let near = |ours: f64, expected: f64| (ours - expected).abs() < 0.01;
+        assert!(near(formula.latency_ms(leader), announced), "{preset}: {}", formula.latency_ms(leader));
+        let formula = formula.direct(true);
+        assert!(near(formula.latency_ms(leader), direct), "{preset}: {}", formula.latency_ms(leader));
+        assert!(formula.latency_ms(formula.best()) <= formula.latency_ms(leader));
+    }
+}
+
+#[test]
 fn the_tables_have_the_columns_that_others_rely_on() {
     assert_eq!(
         PAPER_HEAD,
-        "figure,setting,p,oracle,seed,winner,mean_ms,worst_ms,predicted_winner,predicted_ms,paper_ms,deviation_percent"
+        "figure,setting,p,oracle,seed,winner,mean_ms,worst_ms,predicted_winner,predicted_ms,paper_ms,deviation_percent,\
+         direct_winner,direct_ms,direct_predicted_ms"
     );
     assert_eq!(SITES_HEAD, "figure,setting,p,oracle,seed,leader,site,phase,mean_ms,p99_ms,requests");
     assert_eq!(
@@ -217,7 +235,7 @@ fn what_is_done_is_not_done_again_unless_the_scale_is_another() {
     let folder = Scratch::new("resumed");
     let options = small(&folder.0, &[Figure::F4b], true);
     let (summary, runs, _) = run_silently(&options);
-    assert_eq!((summary.failed.len(), runs), (0, ORACLES.len()));
+    assert_eq!((summary.failed.len(), runs), (0, 2 * ORACLES.len()), "each also with direct acknowledgements");
     let first = files(&folder.0);
     // After an interruption the last line may be cut off.
     let kept = &first["cases.jsonl"];
@@ -230,7 +248,7 @@ fn what_is_done_is_not_done_again_unless_the_scale_is_another() {
     assert!(again["report.html"] == first["report.html"] && again["paper.csv"] == first["paper.csv"]);
     let (_, runs, messages) =
         run_silently(&Options { scale: Scale { load_percent: 11, ..options.scale.clone() }, ..options });
-    assert_eq!(runs, ORACLES.len());
+    assert_eq!(runs, 2 * ORACLES.len());
     assert!(messages.iter().any(|sentence| sentence.contains("afresh")), "{messages:?}");
 }
 
@@ -300,7 +318,7 @@ fn what_real_servers_did_stands_beside_the_simulator() {
     options.scale.shares_permille = vec![1000];
     let options = Options { case: plan.single(), real: Some(plan.gathered(runs).unwrap()), ..options };
     let (summary, runs, _) = run_silently(&options);
-    assert_eq!(runs, 1, "the one case only");
+    assert_eq!(runs, 2, "the one case only, without and with direct acknowledgements");
     assert!(summary.real.is_some_and(|real| real.holds() && real.cells == 1));
     let files = files(&folder.0);
     let table: Vec<&str> = files["real.csv"].lines().collect();

@@ -92,6 +92,9 @@ pub(crate) struct PaperArgs {
     /// With --real, one run only, by deployment, load and oracle: "d1 p=even latency"
     #[arg(long, value_name = "NAME", requires = "real", conflicts_with = "only")]
     pub(crate) case: Option<String>,
+    /// With --real: followers count acknowledgements themselves where that pays (pole.directAcks=auto)
+    #[arg(long, requires = "real")]
+    pub(crate) direct: bool,
     /// The seed of all random choices in the simulator: the same seed gives the same files
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

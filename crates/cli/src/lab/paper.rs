@@ -49,7 +49,7 @@ fn on_real_servers(args: &PaperArgs, options: &mut Options) -> Result<(), Failur
         Some(name) => RealPlan::one(name, scale),
         None => RealPlan::new(&args.only, scale),
     };
-    let plan = plan.map_err(Failure::bad_input)?;
+    let plan = plan.map_err(Failure::bad_input)?.direct(args.direct);
     (options.only, options.case) = (plan.figures(), plan.single());
     options.real = Some(real::run(plan)?);
     Ok(())
@@ -72,6 +72,13 @@ fn summary_text(summary: &Summary) -> String {
         if let Some((percent, place)) = worst {
             let _ = writeln!(text, "Largest deviation from {what}: {percent:+.1} % ({place}).");
         }
+    }
+    if summary.direct.0 > 0 {
+        let (all, agree) = summary.direct;
+        let _ = writeln!(text, "With direct acknowledgements: winners agree in {agree} of {all} cells.");
+    }
+    if let Some((percent, place)) = &summary.from_direct {
+        let _ = writeln!(text, "  Largest deviation from the formulas: {percent:+.1} % ({place}).");
     }
     let _ = writeln!(text, "One constant for disk and processing in all runs: {:.2} ms (an fsync).", summary.disk_ms);
     if summary.recoveries.0 > 0 {

@@ -5,6 +5,7 @@
 //! Source: section 4 of the paper (setting).
 
 use pole_node::LeadershipChange;
+use pole_oracle::DIRECT_ACKS_MARGIN;
 use pole_topology::Topology;
 use pole_types::Span;
 
@@ -25,6 +26,8 @@ pub struct Experiment {
     pub before: u64,
     /// How long it runs after, in nanoseconds.
     pub after: u64,
+    /// Whether followers count acknowledgements themselves where that pays. The paper's do not.
+    pub direct: bool,
 }
 
 /// The result of an experiment.
@@ -100,6 +103,7 @@ impl Experiment {
         // Often enough for the round trips to settle within a short run.
         setup.heartbeat = Span::from_ms(100);
         setup.set_fsync(DISK);
+        setup.direct_acks = self.direct.then_some(DIRECT_ACKS_MARGIN);
         setup
     }
 

@@ -186,6 +186,7 @@ impl Case {
             load_percent: scale.load_percent,
             before: scale.before,
             after: scale.after,
+            direct: false,
         }
     }
 

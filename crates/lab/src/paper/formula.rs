@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use pole_oracle::Class;
+use pole_oracle::{Class, DIRECT_ACKS_MARGIN};
 use pole_topology::Topology;
 
 use super::question::Question;
@@ -24,6 +24,8 @@ pub struct Formula<'a> {
     live: Vec<u64>,
     /// The write rate at each server of N', including the clients of crashed servers, in requests per second.
     rates: BTreeMap<u64, f64>,
+    /// Whether followers count acknowledgements themselves.
+    direct: bool,
 }
 
 /// The winner by the formulas, and the servers that may win instead when measured scores nearly tie.
@@ -62,7 +64,13 @@ impl<'a> Formula<'a> {
                 *rates.entry(*taker).or_default() += rate(*lost) / takers.len() as f64;
             }
         }
-        Self { topology, servers, live, rates }
+        Self { topology, servers, live, rates, direct: false }
+    }
+
+    /// The same deployment with or without direct acknowledgements, where these save more than the margin.
+    #[must_use]
+    pub fn direct(self, direct: bool) -> Self {
+        Self { direct, ..self }
     }
 
     /// N': the ids of the servers that can lead.
@@ -82,20 +90,19 @@ impl<'a> Formula<'a> {
     /// θl: the mean over all requests.
     #[must_use]
     pub fn latency_ms(&self, leader: u64) -> f64 {
-        self.consensus_ms(leader) + self.hop_ms(leader, |_| true)
+        self.mean_ms(leader, |_| true)
     }
 
     /// θw: the latency of a request from the farthest server.
     #[must_use]
     pub fn worst_ms(&self, leader: u64) -> f64 {
-        let farthest = self.live.iter().map(|id| self.rtt_ms(leader, *id)).fold(0.0, f64::max);
-        self.consensus_ms(leader) + farthest
+        self.live.iter().map(|id| self.request_ms(leader, *id)).fold(0.0, f64::max)
     }
 
     /// The mean over the requests of one site, whose clients connect to the nearest running servers.
     #[must_use]
     pub fn site_ms(&self, leader: u64, site: &str) -> f64 {
-        self.consensus_ms(leader) + self.hop_ms(leader, |id| self.topology.site(id) == Some(site))
+        self.mean_ms(leader, |id| self.topology.site(id) == Some(site))
     }
 
     /// The leader with the lowest mean latency; among equals the higher id.
@@ -147,14 +154,26 @@ impl<'a> Formula<'a> {
         self.rates.get(&id).copied().unwrap_or(0.0)
     }
 
-    /// The mean round trip to the leader, weighted by the requests of the servers that count; unweighted if there are
-    /// none.
-    fn hop_ms(&self, leader: u64, counts: impl Fn(u64) -> bool) -> f64 {
+    /// The latency of a request from a server: the round trip to the leader and agreement. With direct acknowledgements,
+    /// the way to the leader and the time until the acknowledgements of a quorum, its own among them, have reached it.
+    fn request_ms(&self, leader: u64, id: u64) -> f64 {
+        let way = self.rtt_ms(leader, id) / 2.0;
+        let announced = self.consensus_ms(leader) + way;
+        let mut known: Vec<f64> =
+            self.live.iter().map(|voter| (self.rtt_ms(leader, *voter) + self.rtt_ms(*voter, id)) / 2.0).collect();
+        known.sort_by(f64::total_cmp);
+        let known = known.get(self.quorum() - 1).copied().unwrap_or(f64::INFINITY);
+        let pays = self.direct && id != leader && announced - known > DIRECT_MARGIN_MS;
+        way + if pays { known } else { announced }
+    }
+
+    /// The mean latency, weighted by the requests of the servers that count; unweighted if there are none.
+    fn mean_ms(&self, leader: u64, counts: impl Fn(u64) -> bool) -> f64 {
         let of: Vec<u64> = self.live.iter().copied().filter(|id| counts(*id)).collect();
         let idle = of.iter().all(|id| self.rate(*id) == 0.0);
         let weight = |id: u64| if idle { 1.0 } else { self.rate(id) };
         let weights: f64 = of.iter().map(|id| weight(*id)).sum();
-        let sum: f64 = of.iter().map(|id| weight(*id) * self.rtt_ms(leader, *id)).sum();
+        let sum: f64 = of.iter().map(|id| weight(*id) * self.request_ms(leader, *id)).sum();
         if of.is_empty() { f64::INFINITY } else { sum / weights }
     }
 
@@ -188,6 +207,9 @@ impl<'a> Formula<'a> {
 fn certain(id: Option<u64>) -> Option<Winner> {
     id.map(|id| Winner { id, ties: vec![id] })
 }
+
+/// From what gain on direct acknowledgements are used.
+const DIRECT_MARGIN_MS: f64 = DIRECT_ACKS_MARGIN.0 as f64 / 1e6;
 
 /// The largest difference between a smoothed score and the true one with deviations of 2 % per message. A tenth of a
 /// class is added to it, since a server stays in its class until it is that far outside.

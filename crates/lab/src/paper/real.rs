@@ -29,6 +29,8 @@ pub struct RealPlan {
     cases: Vec<Case>,
     /// The command-line options that select these cases.
     chosen_by: String,
+    /// Whether the servers use direct acknowledgements where these pay.
+    direct: bool,
 }
 
 /// One run: start an ensemble, apply load, kill its leader.
@@ -69,7 +71,7 @@ impl RealPlan {
         let cases = cases.filter(|case| !only.is_empty() || TABLE.contains(&(case.setting, case.share))).collect();
         let names: Vec<&str> = only.iter().copied().map(Figure::name).collect();
         let chosen_by = if only.is_empty() { String::new() } else { format!(" --only {}", names.join(",")) };
-        Ok(Self { scale, cases, chosen_by })
+        Ok(Self { scale, cases, chosen_by, direct: false })
     }
 
     /// One run, by its name in the tables: `d1 p=even latency`.
@@ -86,7 +88,14 @@ impl RealPlan {
                  deployments are two, d1, d2, d3, oracles {oracles}"
             )
         })?;
-        Ok(Self { scale, cases: vec![case], chosen_by: format!(" --case \"{name}\"") })
+        Ok(Self { scale, cases: vec![case], chosen_by: format!(" --case \"{name}\""), direct: false })
+    }
+
+    /// The same runs with or without direct acknowledgements. The results are compared with the formulas for that.
+    #[must_use]
+    pub fn direct(self, direct: bool) -> Self {
+        let chosen_by = if direct { self.chosen_by + " --direct" } else { self.chosen_by };
+        Self { direct, chosen_by, ..self }
     }
 
     /// The figures of the planned runs.
@@ -116,13 +125,14 @@ impl RealPlan {
 
     fn distant_run(&self, case: &Case) -> RealRun {
         let links = PRESETS.iter().find(|(name, _)| *name == case.setting).map_or("", |(_, text)| text);
-        RealRun { name: case_name(case), links, experiment: case.experiment(&self.scale), is_local: false }
+        let experiment = Experiment { direct: self.direct, ..case.experiment(&self.scale) };
+        RealRun { name: case_name(case), links, experiment, is_local: false }
     }
 
     fn local_run(&self) -> RealRun {
         let Scale { load_percent, before, after, .. } = self.scale;
-        let experiment =
-            Experiment { topology: single_site(), oracle: "history".to_owned(), seed: 1, load_percent, before, after };
+        let (topology, oracle) = (single_site(), "history".to_owned());
+        let experiment = Experiment { topology, oracle, seed: 1, load_percent, before, after, direct: self.direct };
         RealRun { name: "without distance".to_owned(), links: SINGLE_SITE, experiment, is_local: true }
     }
 
@@ -152,7 +162,8 @@ impl RealPlan {
         }
         let of = |case: &Case| crashes.iter().find(|(name, _)| *name == case_name(case)).map(|(_, run)| run.clone());
         let runs: Vec<(Case, Crash)> = self.cases.iter().filter_map(|case| Some((*case, of(case)?))).collect();
-        Ok(Real { scale: self.scale, chosen_by: self.chosen_by, constant_ms, constants_ms, disk_ms, runs, failed })
+        let Self { scale, chosen_by, direct, .. } = self;
+        Ok(Real { scale, chosen_by, direct, constant_ms, constants_ms, disk_ms, runs, failed })
     }
 }
 
@@ -162,6 +173,8 @@ pub struct Real {
     pub(super) scale: Scale,
     /// The command-line options that select these runs.
     pub(super) chosen_by: String,
+    /// Whether the servers use direct acknowledgements where these pay.
+    pub(super) direct: bool,
     /// The one constant for disk and processing on this machine, in milliseconds.
     pub constant_ms: f64,
     /// The constants of the single runs, of which it is the median.
@@ -230,14 +243,19 @@ impl Real {
 
     fn row(&self, case: &Case, run: &Crash, simulated: &[Row]) -> RealRow {
         let topology = case.topology();
-        let before_predicted_ms = Formula::whole(&topology).latency_ms(topology.servers().count() as u64);
+        let before = Formula::whole(&topology).direct(self.direct);
+        let before_predicted_ms = before.latency_ms(topology.servers().count() as u64);
         let same = simulated.iter().find(|row| row.case.key() == case.key());
         RealRow {
-            row: Row::with_constant(*case, run, self.constant_ms, self.disk_ms),
+            row: Row::with_constant(*case, run, self.direct, self.constant_ms, self.disk_ms),
             before_ms: ms(run.before_ns),
             before_predicted_ms,
             before_deviation_percent: deviation(ms(run.before_ns), before_predicted_ms + self.constant_ms),
-            simulated: same.map(|row| (row.winner, row.shown_ms())),
+            simulated: same.and_then(|row| match (&row.direct, self.direct) {
+                (Some(direct), true) => Some((direct.winner, direct.shown_ms)),
+                (None, true) => None,
+                (_, false) => Some((row.winner, row.shown_ms())),
+            }),
             requests: run.sites.iter().map(|site| site.requests).sum(),
         }
     }
@@ -253,8 +271,11 @@ impl Real {
     /// a server became leader makes no difference to the requests. If no oracle elected it, there is nothing to
     /// compare.
     pub(super) fn paper_comparisons(&self) -> Vec<PaperComparison> {
+        if self.direct {
+            return Vec::new(); // the paper has no direct acknowledgements
+        }
         let same_leader = |(case, run): &(Case, Crash)| {
-            let row = Row::with_constant(*case, run, self.constant_ms, self.disk_ms);
+            let row = Row::with_constant(*case, run, self.direct, self.constant_ms, self.disk_ms);
             if row.agreement != Agreement::Tie {
                 return Some((*case, run.clone()));
             }

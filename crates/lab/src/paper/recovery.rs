@@ -51,6 +51,7 @@ impl Recovery {
             load_percent: 5,
             before: 0,
             after: 0,
+            direct: false,
         };
         let mut setup = base.setup();
         setup.payload_bytes = PAYLOAD;

@@ -39,6 +39,25 @@ pub struct Row {
     pub deviation_percent: f64,
     /// Whether the winner agrees with the formula.
     pub agreement: Agreement,
+    /// The same case with direct acknowledgements, if it was run.
+    pub direct: Option<Direct>,
+}
+
+/// A case that was run with direct acknowledgements.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    /// The elected leader.
+    pub winner: u64,
+    /// The latency after the crash, in milliseconds: the mean, or that of the slowest site in figure 7c.
+    pub shown_ms: f64,
+    /// The winner by the formula with direct acknowledgements.
+    pub predicted_winner: u64,
+    /// The latency under the predicted winner by that formula, without disk and processing.
+    pub predicted_ms: f64,
+    /// The deviation from the formula for the elected leader plus the constant, in percent.
+    pub deviation_percent: f64,
+    /// Whether the winner agrees with the formula.
+    pub agreement: Agreement,
 }
 
 /// Whether a winner agrees with the formula.
@@ -53,15 +72,27 @@ pub enum Agreement {
 }
 
 impl Row {
-    pub(super) fn new(case: Case, run: &Crash) -> Self {
-        Self::with_constant(case, run, DISK_MS, DISK_MS)
+    pub(super) fn new(case: Case, run: &Crash, direct: Option<&Crash>) -> Self {
+        let row = Self::with_constant(case, run, false, DISK_MS, DISK_MS);
+        let direct = direct.map(|run| {
+            let row = Self::with_constant(case, run, true, DISK_MS, DISK_MS);
+            Direct {
+                winner: row.winner,
+                shown_ms: row.shown_ms(),
+                predicted_winner: row.predicted_winner,
+                predicted_ms: row.predicted_ms,
+                deviation_percent: row.deviation_percent,
+                agreement: row.agreement,
+            }
+        });
+        Self { direct, ..row }
     }
 
     /// A row with the constant for disk and processing of a machine, and the part of it that servers measure and
-    /// include in their scores.
-    pub(super) fn with_constant(case: Case, run: &Crash, constant_ms: f64, disk_ms: f64) -> Self {
+    /// include in their scores. `direct`: with direct acknowledgements.
+    pub(super) fn with_constant(case: Case, run: &Crash, direct: bool, constant_ms: f64, disk_ms: f64) -> Self {
         let topology = case.topology();
-        let formula = Formula::after_crash(&topology);
+        let formula = Formula::after_crash(&topology).direct(direct);
         let predicted = formula.winner(&case.spec(), disk_ms);
         let is_worst = case.figure == Figure::F7c;
         let of = |leader: u64| if is_worst { formula.worst_ms(leader) } else { formula.latency_ms(leader) };
@@ -85,6 +116,7 @@ impl Row {
             paper_ms: stated.filter(|_| !is_worst).map(|stated| stated.ms),
             deviation_percent: deviation(shown, of(run.winner) + constant_ms),
             agreement,
+            direct: None,
         }
     }
 
@@ -219,8 +251,12 @@ pub(super) fn paper_line(row: &Row) -> String {
     let Row { case, winner, mean_ms, worst_ms, predicted_winner, predicted_ms, paper_ms, deviation_percent, .. } = row;
     let (figure, setting, p) = (case.figure.name(), case.setting, case.share.text());
     let paper_ms = paper_ms.map(|ms| ms.to_string()).unwrap_or_default();
+    let direct = row.direct.as_ref().map_or_else(
+        || ",,".to_owned(),
+        |direct| format!("{},{:.3},{:.3}", direct.winner, direct.shown_ms, direct.predicted_ms),
+    );
     format!(
-        "{figure},{setting},{p},{},{},{winner},{mean_ms:.3},{worst_ms:.3},{predicted_winner},{predicted_ms:.3},{paper_ms},{deviation_percent:.2}",
+        "{figure},{setting},{p},{},{},{winner},{mean_ms:.3},{worst_ms:.3},{predicted_winner},{predicted_ms:.3},{paper_ms},{deviation_percent:.2},{direct}",
         case.oracle, case.seed
     )
 }
@@ -302,8 +338,7 @@ pub fn regret_csv(rows: &[Regret]) -> String {
 }
 
 /// The head of paper.csv.
-pub const PAPER_HEAD: &str =
-    "figure,setting,p,oracle,seed,winner,mean_ms,worst_ms,predicted_winner,predicted_ms,paper_ms,deviation_percent";
+pub const PAPER_HEAD: &str = "figure,setting,p,oracle,seed,winner,mean_ms,worst_ms,predicted_winner,predicted_ms,paper_ms,deviation_percent,direct_winner,direct_ms,direct_predicted_ms";
 /// The head of sites.csv.
 pub const SITES_HEAD: &str = "figure,setting,p,oracle,seed,leader,site,phase,mean_ms,p99_ms,requests";
 /// The head of recovery.csv.

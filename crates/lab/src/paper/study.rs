@@ -92,6 +92,10 @@ pub struct Summary {
     pub ties: usize,
     /// Descriptions of the runs that do not agree.
     pub others: Vec<String>,
+    /// The runs with direct acknowledgements, and those of them whose winner agrees with the formula.
+    pub direct: (usize, usize),
+    /// The largest deviation of these from the formula plus the constant, in percent, and where.
+    pub from_direct: Option<(f64, String)>,
     /// The largest deviation from the formulas plus the constant, in percent, and where.
     pub from_formula: Option<(f64, String)>,
     /// The largest deviation from the paper's figures, in percent, and where.
@@ -144,8 +148,9 @@ impl Summary {
         let near =
             |worst: &Option<(f64, String)>| worst.as_ref().is_none_or(|(percent, _)| percent.abs() <= LIMIT_PERCENT);
         let answered = self.answered.is_none_or(|answered| answered.holds());
-        let near = near(&self.from_formula) && near(&self.from_paper);
-        self.agree == self.cells && near && answered && self.failed.is_empty()
+        let near_all = near(&self.from_formula) && near(&self.from_paper);
+        let direct = self.direct.0 == self.direct.1 && near(&self.from_direct);
+        self.agree == self.cells && near_all && direct && answered && self.failed.is_empty()
     }
 }
 
@@ -258,6 +263,8 @@ impl Plan {
             let with_course = Figure::F4b.cases(scale).iter().any(|other| other.key() == case.key());
             let kind = JobKind::Crash(case.experiment(scale), with_course);
             self.jobs.push(Job { key: case.key(), kind });
+            let direct = Experiment { direct: true, ..case.experiment(scale) };
+            self.jobs.push(Job { key: direct_key(&case), kind: JobKind::Crash(direct, false) });
             self.cases.push(case);
         }
     }
@@ -325,6 +332,7 @@ impl Plan {
                 load_percent: scale.load_percent,
                 before: scale.before,
                 after: scale.after,
+                direct: false,
             };
             let key = format!("random {seed}");
             self.jobs.push(Job { key: key.clone(), kind: JobKind::Crash(experiment, false) });
@@ -349,7 +357,7 @@ impl Plan {
         };
         let topologies = if options.wants(Figure::Regret) { options.scale.topologies } else { 0 };
         Study {
-            rows: runs.iter().map(|(case, run)| Row::new(*case, run)).collect(),
+            rows: runs.iter().map(|(case, run)| Row::new(*case, run, crash(&direct_key(case)).as_ref())).collect(),
             comparisons: compare_with_paper(&runs),
             runs,
             recoveries: recovery_rows(&self.recoveries, ledger),
@@ -360,6 +368,11 @@ impl Plan {
             failed,
         }
     }
+}
+
+/// The key of the same run with direct acknowledgements.
+fn direct_key(case: &Case) -> String {
+    format!("direct {}", case.key())
 }
 
 /// The deployment of a recovery figure, and its outdated servers.
@@ -438,6 +451,9 @@ impl Study {
         let others = self.rows.iter().filter(|row| row.agreement == Agreement::Other);
         let others =
             others.map(|row| format!("{}: p{} won, not p{}", named(row), row.winner, row.predicted_winner)).collect();
+        let direct = || self.rows.iter().filter_map(|row| Some((row, row.direct.as_ref()?)));
+        let agreeing = direct().filter(|(_, direct)| direct.agreement != Agreement::Other).count();
+        let from_direct = farthest(direct().map(|(row, direct)| (direct.deviation_percent, named(row))));
         let from_formula = farthest(self.rows.iter().map(|row| (row.deviation_percent, named(row))));
         let from_paper =
             farthest(self.comparisons.iter().filter(|comparison| !comparison.stated.approximate).map(|comparison| {
@@ -456,6 +472,8 @@ impl Study {
             agree: count(Agreement::Same) + count(Agreement::Tie),
             ties: count(Agreement::Tie),
             others,
+            direct: (direct().count(), agreeing),
+            from_direct,
             from_formula,
             from_paper,
             disk_ms: DISK_MS,

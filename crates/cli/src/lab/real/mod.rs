@@ -129,13 +129,19 @@ fn plan_run(run: &RealRun, slot: usize) -> Result<Plan, Failure> {
         // Slots are ten ports apart, and a range has the ports of an ensemble with ids up to 99.
         let base_port = FIRST_PORT + 400 * range as u16 + 10 * slot as u16;
         let args = UpArgs { oracle: run.experiment.oracle.clone(), base_port, ..UpArgs::default() };
-        let plan = Plan::with_topology(links.clone(), run.links.to_owned(), &args)?.with_extra_config(EXTRA_CONFIG);
+        let plan = Plan::with_topology(links.clone(), run.links.to_owned(), &args)?
+            .with_extra_config(&extra_config(run.experiment.direct));
         match plan.check_ports() {
             Ok(()) => return plan.write_files().map(|()| plan),
             Err(failure) => last_failure = failure,
         }
     }
     Err(last_failure)
+}
+
+fn extra_config(direct: bool) -> String {
+    let direct = if direct { "auto" } else { "off" };
+    format!("pole.resign=off\npole.heartbeatMs=100\npole.directAcks={direct}\n")
 }
 
 /// One client for each server that has a load, at the server's rate.
@@ -210,7 +216,6 @@ impl Interrupt {
 const CONCURRENT_RUNS: usize = 3;
 /// The time of a run besides its load: start, hand-over and end.
 const OVERHEAD: Duration = Duration::from_secs(1);
-const EXTRA_CONFIG: &str = "pole.resign=off\npole.heartbeatMs=100\n";
 /// Below the ephemeral ports of common systems.
 const FIRST_PORT: u16 = 22_310;
 const PORT_RANGES: usize = 24;

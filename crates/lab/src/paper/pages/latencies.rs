@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::figures::{Case, Figure, LEADERS, ORACLES, Share};
 use super::super::formula::Formula;
 use super::super::job::Crash;
-use super::super::rows::{Agreement, DISK_MS, Row, mean, ms};
+use super::super::rows::{Agreement, DISK_MS, Direct, Row, mean, ms};
 use super::{Report, setting};
 use crate::report::chart::{self, Axes, Group, Panel, Series};
 
@@ -158,54 +158,38 @@ impl Report<'_> {
         merged
     }
 
-    /// A table with a row per setting and a column per oracle: the winner, the latency and the formula.
+    /// Two tables with a row per setting and a column per oracle: the winner, the latency and the formula, as in the
+    /// paper and with direct acknowledgements.
     fn matrix(&mut self, figure: Figure, shown: fn(&Row) -> f64, what: &str) {
-        let mut places: Vec<(&'static str, Share)> = self
-            .study
-            .rows
-            .iter()
-            .filter(|row| row.case.figure == figure)
-            .map(|row| (row.case.setting, row.case.share))
-            .collect();
+        let legend = format!(
+            "{what} in ms, and in brackets formula plus {DISK_MS:.2} ms for the predicted winner; ~ a tie decided by \
+             fluctuation, ≠ not the predicted winner"
+        );
+        self.matrix_of(figure, &format!("Winner, {legend}"), |row| Some(Cell::of(row, shown(row))));
+        let caption = format!("The same with direct acknowledgements: winner, {legend}");
+        self.matrix_of(figure, &caption, |row| row.direct.as_ref().map(Cell::of_direct));
+    }
+
+    fn matrix_of(&mut self, figure: Figure, caption: &str, cell: impl Fn(&Row) -> Option<Cell>) {
+        let of_figure = || self.study.rows.iter().filter(|row| row.case.figure == figure);
+        let mut places: Vec<(&'static str, Share)> =
+            of_figure().map(|row| (row.case.setting, row.case.share)).collect();
         let mut seen = BTreeSet::new();
         places.retain(|place| seen.insert(*place));
         let mut rows = Vec::new();
         for (preset, share) in places {
-            let cell = |oracle: &&'static str| self.cell(&self.rows_of(figure, preset, share, oracle), shown);
+            let of = |oracle: &&'static str| -> Vec<Cell> {
+                self.rows_of(figure, preset, share, oracle).into_iter().filter_map(&cell).collect()
+            };
             let mut row = vec![setting(preset).to_owned(), share.text()];
-            row.extend(ORACLES.iter().map(cell));
-            let all = self
-                .study
-                .rows
-                .iter()
-                .filter(|row| row.case.figure == figure && (row.case.setting, row.case.share) == (preset, share));
-            let farthest = all.map(|row| row.deviation_percent).max_by(|a, b| a.abs().total_cmp(&b.abs()));
+            row.extend(ORACLES.iter().map(|oracle| text_of(&of(oracle))));
+            let all = of_figure().filter(|row| (row.case.setting, row.case.share) == (preset, share)).filter_map(&cell);
+            let farthest = all.map(|cell| cell.deviation_percent).max_by(|a, b| a.abs().total_cmp(&b.abs()));
             row.push(farthest.map(|percent| format!("{percent:+.1} %")).unwrap_or_default());
             rows.push(row);
         }
         let head: Vec<&str> = ["setting", "p"].into_iter().chain(ORACLES).chain(["farthest off"]).collect();
-        let caption = format!(
-            "Winner, {what} in ms, and in brackets formula plus {DISK_MS:.2} ms for the predicted winner; ~ a tie decided by \
-             fluctuation, ≠ not the predicted winner"
-        );
-        self.page.table(&caption, &head, &rows);
-    }
-
-    fn cell(&self, rows: &[&Row], shown: fn(&Row) -> f64) -> String {
-        let Some(first) = rows.first() else { return String::new() };
-        let mut winners: Vec<u64> = rows.iter().map(|row| row.winner).collect();
-        winners.sort_unstable();
-        winners.dedup();
-        let winners: Vec<String> = winners.iter().map(|id| format!("p{id}")).collect();
-        let sign = if rows.iter().any(|row| row.agreement == Agreement::Other) {
-            " ≠"
-        } else if rows.iter().any(|row| row.agreement == Agreement::Tie) {
-            " ~"
-        } else {
-            ""
-        };
-        let ours = mean(rows.iter().map(|row| shown(row)));
-        format!("{}{sign} {ours:.1} ({:.1})", winners.join(" or "), first.predicted_ms + DISK_MS)
+        self.page.table(caption, &head, &rows);
     }
 
     fn rows_of(&self, figure: Figure, preset: &str, share: Share, oracle: &str) -> Vec<&Row> {
@@ -219,6 +203,45 @@ impl Report<'_> {
             |case: &Case| (case.figure, case.setting, case.share, case.oracle) == (figure, preset, share, oracle);
         self.study.runs.iter().filter(|(case, _)| is_of(case)).collect()
     }
+}
+
+/// What a table shows of a run.
+struct Cell {
+    winner: u64,
+    agreement: Agreement,
+    shown_ms: f64,
+    predicted_ms: f64,
+    deviation_percent: f64,
+}
+
+impl Cell {
+    fn of(row: &Row, shown_ms: f64) -> Self {
+        let Row { winner, agreement, predicted_ms, deviation_percent, .. } = *row;
+        Self { winner, agreement, shown_ms, predicted_ms, deviation_percent }
+    }
+
+    fn of_direct(direct: &Direct) -> Self {
+        let Direct { winner, agreement, shown_ms, predicted_ms, deviation_percent, .. } = *direct;
+        Self { winner, agreement, shown_ms, predicted_ms, deviation_percent }
+    }
+}
+
+/// The runs of one cell, which differ in their seeds.
+fn text_of(cells: &[Cell]) -> String {
+    let Some(first) = cells.first() else { return String::new() };
+    let mut winners: Vec<u64> = cells.iter().map(|cell| cell.winner).collect();
+    winners.sort_unstable();
+    winners.dedup();
+    let winners: Vec<String> = winners.iter().map(|id| format!("p{id}")).collect();
+    let sign = if cells.iter().any(|cell| cell.agreement == Agreement::Other) {
+        " ≠"
+    } else if cells.iter().any(|cell| cell.agreement == Agreement::Tie) {
+        " ~"
+    } else {
+        ""
+    };
+    let ours = mean(cells.iter().map(|cell| cell.shown_ms));
+    format!("{}{sign} {ours:.1} ({:.1})", winners.join(" or "), first.predicted_ms + DISK_MS)
 }
 
 impl Row {
