@@ -5,7 +5,7 @@
 //! cannot hide it. How late the requests were sent is measured too.
 //!
 //! Tokio's timers have a resolution of a millisecond, which is more than a write takes. The lanes therefore wait on a
-//! timer of the kernel ([`PreciseTimer`]).
+//! timer of the kernel (`PreciseTimer`).
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};

@@ -55,7 +55,7 @@ impl Crowd {
         Ok(Self { groups: groups.collect::<Result<_, _>>()? })
     }
 
-    /// Opens all sessions, at most [`member::OPENING_MAX`] at a time in each process, and returns how long that took.
+    /// Opens all sessions, at most `member::OPENING_MAX` at a time in each process, and returns how long that took.
     pub fn open(&mut self, limit: Duration) -> Result<Duration, Failure> {
         let start = Instant::now();
         self.tell_all("open")?;
