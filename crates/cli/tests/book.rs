@@ -66,6 +66,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("systemctl enable", "`tests/package.rs` installs the package and starts the server that way, without systemd"),
     ("crt-static", "the command of `cargo xtask release`; `tests/static_binary.rs` uses its result"),
     ("dashboard_speed", "measures a quiet machine"),
+    ("--features kerberos", "needs the C library of Kerberos; `cargo xtask compat --part kerberos` builds it"),
     ("pole lab paper", "takes minutes; `tests/real.rs` and the tests of the lab run parts of it"),
 ];
 
