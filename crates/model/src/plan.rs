@@ -87,6 +87,9 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 7, crashes: 2, writes: 1, direct: true, ..many },
         Bounds { weight: 7, crashes: 1, losses: 1, writes: 1, direct: true, ..many },
         Bounds { weight: 9, crashes: 1, writes: 2, direct: true, ..many },
+        Bounds { weight: 4, crashes: 1, epochs: 2, writes: 1, ahead: true, ..many },
+        Bounds { weight: 8, crashes: 1, losses: 1, epochs: 2, writes: 1, ahead: true, ..many },
+        Bounds { weight: 8, crashes: 2, epochs: 3, writes: 1, ahead: true, ..many },
         Bounds { weight: 4, change: Some(Members(0b1111)), ..changing },
         Bounds { weight: 5, crashes: 1, members: Members(0b011), change: Some(Members(0b101)), ..changing },
         Bounds { weight: 8, crashes: 1, change: Some(Members(0b1111)), ..changing },
@@ -138,7 +141,7 @@ fn elections() -> Vec<(&'static str, election::Bounds, [election::FixedScore; 3]
 pub(crate) const LEGEND: &str = "\
 c: crashes, l: losses, d: doubles, w: writes, e: epochs, h: hand-overs, i: timeouts, v: votes carry epochs; blank or
 serving: where a run starts; r: retries, k: calls, t: all have started, p: closed links are
-noticed at once; direct: all followers count acknowledgements themselves; 1/n: the fair continuation is tried from one state in n; 123>1234: the voters before and after a change";
+noticed at once; direct: all followers count acknowledgements themselves; ahead: followers promise the epoch that they expect; 1/n: the fair continuation is tried from one state in n; 123>1234: the voters before and after a change";
 
 /// How long to search for a shorter path to a violation.
 const SHORTEN_TIME: Duration = Duration::from_secs(60);

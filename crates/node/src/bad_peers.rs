@@ -56,7 +56,7 @@ fn following() -> Node<EmptyMachine> {
         step(&mut node, Event::LinkUp { peer, channel: Channel::Election });
         step(&mut node, Event::LinkUp { peer, channel: Channel::Quorum });
     }
-    node.with_zab(|zab, outputs| zab.follow(LEADER, Round::default(), outputs));
+    node.with_zab(|zab, outputs| zab.follow(LEADER, Round::default(), [], outputs));
     node
 }
 

@@ -142,15 +142,20 @@ impl<M: Machine> Node<M> {
     /// Takes the role that the election decided.
     fn elected(&mut self, elected: Elected, out: &mut Vec<Effect>) {
         let Elected { leader, round, standings, record } = elected;
+        let cause = record.cause;
         self.electing_elsewhere.clear();
         self.leadership_changes.decided(record.clone(), self.now);
         out.push(Effect::Note(Note::Elected(Box::new(record))));
+        let accepted = standings.into_iter().map(|(id, standing)| (id, standing.accepted_epoch));
         if leader == self.config.me {
-            let accepted = standings.into_iter().map(|(id, standing)| (id, standing.accepted_epoch));
             self.with_zab(|zab, outputs| zab.lead(round, accepted, outputs));
             out.push(Effect::Note(Note::Leading { round }));
         } else {
-            self.with_zab(|zab, outputs| zab.follow(leader, round, outputs));
+            // Promised ahead only where clients wait and all servers know the same epochs: at the first attempt after a
+            // leader was lost. An ensemble that cannot have a leader must not use up epochs.
+            let lost_leader = cause == Cause::LeaderLost && self.election.awaits_elected_leader();
+            let accepted = accepted.filter(|_| lost_leader && round.failed == 0);
+            self.with_zab(|zab, outputs| zab.follow(leader, round, accepted, outputs));
             self.liveness.expect(leader, self.now);
             out.push(Effect::Note(Note::Following { leader }));
         }
@@ -416,8 +421,8 @@ impl<M: Machine> Node<M> {
         let reported = |id| self.scoring.measurements.last_report(id).map(|(report, _)| report.standing.current_epoch);
         let is_ahead = |epoch: Epoch| match self.zab.phase() {
             // No server can have adopted our epoch from us yet, so another server leads in it.
-            Phase::Promising | Phase::Pulling => epoch >= ours,
-            Phase::Synchronising => epoch > ours,
+            Phase::Promising | Phase::Pulling if !self.zab.has_chosen_history() => epoch >= ours,
+            Phase::Promising | Phase::Pulling | Phase::Synchronising => epoch > ours,
             Phase::Greeting | Phase::Promised => epoch > ours && Some(epoch) > self.zab.leader().and_then(reported),
             Phase::Looking | Phase::Gathering | Phase::Joining | Phase::TakingOver => false,
             Phase::Serving | Phase::Established => false,

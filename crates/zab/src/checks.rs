@@ -1,5 +1,7 @@
 //! Checks of messages that do not depend on our role: what no correct server sends, whatever was lost or reordered.
 
+use alloc::collections::BTreeMap;
+
 use pole_types::{Epoch, ServerId, Zxid};
 
 use crate::state::State;
@@ -61,6 +63,12 @@ impl State {
             return Err(Error::ImpossibleEpoch { from, message, epoch, reason });
         }
         Ok(())
+    }
+
+    /// The epochs reported by votes, as far as they are possible. They only help to guess the next epoch, so an impossible
+    /// one is ignored without an error.
+    pub(crate) fn plausible(&self, accepted: impl IntoIterator<Item = (ServerId, Epoch)>) -> BTreeMap<ServerId, Epoch> {
+        accepted.into_iter().filter(|(id, epoch)| self.check_epoch(*id, "vote", *epoch).is_ok()).collect()
     }
 
     /// Checks the epoch of history sent by a peer: it must not exceed the epoch that we promised.

@@ -32,8 +32,9 @@ pub(crate) struct Following {
 enum Stage {
     /// The leader has not asked for a promise yet.
     Greeting,
-    /// We promised. `reported`: the promise is durable and was sent to the leader.
-    Promised { epoch: Epoch, reported: bool },
+    /// We promised. `asked`: the leader has opened the epoch; otherwise we promise it ahead. `reported`: the promise is
+    /// durable and was sent to the leader.
+    Promised { epoch: Epoch, asked: bool, reported: bool },
     /// The history is complete. `reported`: history and epoch are durable and were acknowledged to the leader.
     Joining { epoch: Epoch, reported: bool },
     /// We accepted a hand-over. `durable`: that is on disk and may be reported to the target.
@@ -46,10 +47,19 @@ enum Stage {
 const UNSOLICITED: u64 = 0;
 
 impl Following {
-    /// Begins to follow, as the election decided.
-    pub(crate) fn new(state: &State, leader: ServerId, round: Round, out: &mut Vec<Output>) -> Self {
+    /// Begins to follow, as the election decided. `expected` is promised ahead: see [`Self::promise`].
+    pub(crate) fn new(
+        state: &mut State,
+        leader: ServerId,
+        round: Round,
+        expected: Option<Epoch>,
+        out: &mut Vec<Output>,
+    ) -> Self {
         let mut following = Self::in_stage(leader, round, Stage::Greeting);
         following.send_hello(state, out);
+        if let Some(epoch) = expected.filter(|epoch| *epoch > state.accepted_epoch && state.links.contains(&leader)) {
+            following.promise(state, epoch, false, out);
+        }
         following
     }
 
@@ -74,7 +84,8 @@ impl Following {
 
     pub(crate) fn phase(&self) -> Phase {
         match self.stage {
-            Stage::Greeting => Phase::Greeting,
+            // What is promised ahead shows nothing about the leader.
+            Stage::Greeting | Stage::Promised { asked: false, .. } => Phase::Greeting,
             Stage::Promised { .. } => Phase::Promised,
             Stage::Joining { .. } => Phase::Joining,
             Stage::TakingOver { .. } => Phase::TakingOver,
@@ -91,9 +102,9 @@ impl Following {
         }
     }
 
-    /// Whether our promise is durable and was sent, and the history not complete yet.
+    /// Whether the leader has asked for our promise, it is durable and was sent, and the history is not complete yet.
     pub(crate) fn has_reported_promise(&self) -> bool {
-        matches!(self.stage, Stage::Promised { reported: true, .. })
+        matches!(self.stage, Stage::Promised { asked: true, reported: true, .. })
     }
 
     /// Sends our Hello to the leader if its link is open, and starts over unless a hand-over is under way.
@@ -127,26 +138,43 @@ impl Following {
             send(self.leader, Message::RefuseEpoch { refused: epoch, accepted }, out);
             return;
         }
-        if epoch == accepted && self.stage != Stage::Greeting {
+        if self.stage == Stage::Greeting || epoch > accepted {
+            self.promise(state, epoch, true, out);
+        } else if let Stage::Promised { asked: false, reported, .. } = self.stage {
+            self.stage = Stage::Promised { epoch, asked: true, reported };
+            if reported {
+                // It was sent before, perhaps too early, and did not show that we hear the leader.
+                send(self.leader, Message::AckEpoch(state.promise(epoch, true)), out);
+            }
+        } else {
             return; // a duplicate: we are past it
         }
-        *self = Self::in_stage(self.leader, self.round, Stage::Promised { epoch, reported: false });
+        out.push(Output::Promised { epoch });
+    }
+
+    /// Makes a promise durable. A follower that has just elected its leader does not wait to be asked, which saves a round
+    /// trip: both know the epochs of the same votes, so it knows which epoch the leader will open. A promise of any other
+    /// epoch does not count, and the leader asks again.
+    fn promise(&mut self, state: &mut State, epoch: Epoch, asked: bool, out: &mut Vec<Output>) {
+        let fresh = epoch > state.accepted_epoch;
+        *self = Self::in_stage(self.leader, self.round, Stage::Promised { epoch, asked, reported: false });
         state.end_transfers(out);
         state.accepted_epoch = epoch;
         state.void_promises();
         // Queued behind all appends, because the answer reports the last of them. Written again even if equal, so that
         // the answer waits for the writes under way.
-        let on_durable = OnDurable::Promised { epoch, leader: self.leader, fresh: epoch > accepted };
+        let on_durable = OnDurable::Promised { epoch, leader: self.leader, fresh };
         state.write(DiskOp::AcceptedEpoch(epoch), on_durable, out);
-        out.push(Output::Promised { epoch });
     }
 
     /// Our promise became durable: reports it, unless it is void by now.
     pub(crate) fn promise_is_durable(&mut self, promise: Promise, out: &mut Vec<Output>) {
         let epoch = promise.epoch;
-        if self.stage == (Stage::Promised { epoch, reported: false }) {
-            self.stage = Stage::Promised { epoch, reported: true };
-            send(self.leader, Message::AckEpoch(promise), out);
+        if let Stage::Promised { epoch: ours, asked, reported: false } = self.stage
+            && ours == epoch
+        {
+            self.stage = Stage::Promised { epoch, asked, reported: true };
+            send(self.leader, Message::AckEpoch(Promise { ahead: !asked, ..promise }), out);
         }
     }
 
@@ -182,7 +210,7 @@ impl Following {
         last: Zxid,
         out: &mut Vec<Output>,
     ) -> Result<(), Error> {
-        if self.stage != (Stage::Promised { epoch, reported: true }) {
+        if self.stage != (Stage::Promised { epoch, asked: true, reported: true }) {
             return Err(self.unexpected("NewLeader"));
         }
         if last != state.log.last() {
@@ -380,7 +408,7 @@ impl Following {
             Role::take_over(state, next, target, round, out)
         } else {
             state.end_transfers(out);
-            Role::Following(Self::new(state, target, round, out))
+            Role::Following(Self::new(state, target, round, None, out))
         };
         out.push(Output::HandedOver { round, choice, asked });
         Ok(Some(role))

@@ -52,8 +52,14 @@ pub(crate) struct Leading {
 enum Step {
     Gathering,
     Promising,
-    Pulling { source: ServerId },
-    Synchronising,
+    Pulling {
+        source: ServerId,
+    },
+    /// `heard`: a quorum has answered us, and we adopt our epoch. What is promised ahead is enough to choose a history, but
+    /// does not show that anybody hears us; a leader that nobody hears must not rank above the others afterwards.
+    Synchronising {
+        heard: bool,
+    },
     Established,
 }
 
@@ -64,6 +70,8 @@ pub(crate) struct Peer {
     /// Whether it counts in quorums. A server that may have been wiped counts only after an established leader has
     /// synchronised it.
     counts: bool,
+    /// Whether it has answered a message of this epoch.
+    hears: bool,
     /// The last position that it has durably, under our epoch.
     acked: Zxid,
     /// The last position sent to it.
@@ -79,6 +87,8 @@ pub(crate) struct Peer {
 enum PeerStage {
     /// Its Hello has arrived.
     Greeted,
+    /// It has promised the epoch that it expects, and we have not opened one yet.
+    PromisedAhead(Promise),
     /// It was asked for a promise.
     PromiseRequested,
     /// Its promise has arrived.
@@ -99,9 +109,7 @@ impl Leading {
         accepted: impl IntoIterator<Item = (ServerId, Epoch)>,
         out: &mut Vec<Output>,
     ) -> Self {
-        // The epochs in votes only help to pick an epoch, so an impossible one is ignored without an error.
-        let plausible = |(id, epoch): &(ServerId, Epoch)| state.check_epoch(*id, "vote", *epoch).is_ok();
-        let mut reported: BTreeMap<_, _> = accepted.into_iter().filter(plausible).collect();
+        let mut reported = state.plausible(accepted);
         reported.insert(state.me, state.accepted_epoch);
         let accepted_max = reported.values().copied().max().unwrap_or_default();
         let mut leading = Self::gathering(state.me, round, reported, accepted_max);
@@ -138,9 +146,9 @@ impl Leading {
     pub(crate) fn phase(&self) -> Phase {
         match self.step {
             Step::Gathering => Phase::Gathering,
-            Step::Promising => Phase::Promising,
+            Step::Promising | Step::Synchronising { heard: false } => Phase::Promising,
             Step::Pulling { .. } => Phase::Pulling,
-            Step::Synchronising => Phase::Synchronising,
+            Step::Synchronising { heard: true } => Phase::Synchronising,
             Step::Established => Phase::Established,
         }
     }
@@ -149,13 +157,18 @@ impl Leading {
     pub(crate) fn source(&self) -> Option<ServerId> {
         match self.step {
             Step::Pulling { source } => Some(source),
-            Step::Gathering | Step::Promising | Step::Synchronising | Step::Established => None,
+            Step::Gathering | Step::Promising | Step::Synchronising { .. } | Step::Established => None,
         }
     }
 
     /// Whether a quorum has adopted our history.
     pub(crate) fn is_established(&self) -> bool {
         self.step == Step::Established
+    }
+
+    /// Whether our history is chosen, so that followers may have adopted it.
+    pub(crate) fn has_chosen_history(&self) -> bool {
+        matches!(self.step, Step::Synchronising { .. } | Step::Established)
     }
 
     /// Our followers and the last position that each of them has acknowledged.
@@ -177,6 +190,7 @@ impl Leading {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
             PeerStage::Promised(_)
             | PeerStage::Greeted
+            | PeerStage::PromisedAhead(_)
             | PeerStage::PromiseRequested
             | PeerStage::Transferring
             | PeerStage::Synchronising
@@ -205,7 +219,15 @@ impl Leading {
 
 impl Peer {
     fn new() -> Self {
-        Self { stage: PeerStage::Greeted, counts: true, acked: Zxid::ZERO, sent: Zxid::ZERO, pong: 0, took_over: None }
+        Self {
+            stage: PeerStage::Greeted,
+            counts: true,
+            hears: false,
+            acked: Zxid::ZERO,
+            sent: Zxid::ZERO,
+            pong: 0,
+            took_over: None,
+        }
     }
 
     /// Whether it is sent our proposals.

@@ -175,7 +175,7 @@ pub struct SnapshotPart {
 pub struct Promise {
     /// The epoch promised.
     pub epoch: Epoch,
-    /// Whether the promise was made for this request. An epoch promised earlier may have been promised to another
+    /// Whether the promise was made for this leader. An epoch promised earlier may have been promised to another
     /// candidate, so it does not count towards a quorum, but its server is synchronised.
     pub fresh: bool,
     /// The last epoch whose history the server adopted.
@@ -186,6 +186,8 @@ pub struct Promise {
     pub epochs: Epochs,
     /// Whether the server never adopted a history. It may have been wiped, so it must not vote as if it had one.
     pub blank: bool,
+    /// Whether the promise was made before it was asked for, so that it does not show that the server hears us.
+    pub ahead: bool,
 }
 
 impl Promise {

@@ -61,6 +61,8 @@ pub(crate) struct State {
 pub(crate) struct Waiting {
     pub(crate) hello: Hello,
     pub(crate) taken_over: Option<(Epoch, Zxid)>,
+    /// What it promised ahead.
+    pub(crate) promise: Option<Promise>,
 }
 
 /// What to do when a write is durable. It is checked against the state at that time: a newer promise may have made it
@@ -295,6 +297,14 @@ impl State {
             last_zxid: self.log.last(),
             epochs: self.log.epochs().clone(),
             blank: self.is_blank(),
+            ahead: false,
+        }
+    }
+
+    /// A follower that waits for our election to end promises the epoch that it expects.
+    pub(crate) fn promised_ahead(&mut self, from: ServerId, promise: Promise) {
+        if let Some(waiting) = self.waiting.get_mut(&from) {
+            waiting.promise = Some(promise);
         }
     }
 

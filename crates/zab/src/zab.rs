@@ -62,11 +62,19 @@ impl Zab {
         self.role = Role::Leading(Leading::new(&mut self.state, round, accepted, out));
     }
 
-    /// Starts to follow `leader`, as the election decided.
-    pub fn follow(&mut self, leader: ServerId, round: Round, out: &mut Vec<Output>) {
+    /// Starts to follow `leader`, as the election decided. `accepted` are epochs reported by votes: the leader will probably
+    /// open the next one, which is promised without being asked. Empty if the leader was not elected just now.
+    pub fn follow(
+        &mut self,
+        leader: ServerId,
+        round: Round,
+        accepted: impl IntoIterator<Item = (ServerId, Epoch)>,
+        out: &mut Vec<Output>,
+    ) {
         self.step_down(out);
         self.state.decline_waiting(round, out);
-        self.role = Role::Following(Following::new(&self.state, leader, round, out));
+        let expected = self.state.plausible(accepted).values().max().map(|epoch| epoch.next());
+        self.role = Role::Following(Following::new(&mut self.state, leader, round, expected, out));
     }
 
     /// Gives up the current role and closes the links that belong to it, so that the other side notices.
@@ -125,6 +133,7 @@ impl Zab {
             (Message::TakenOver { epoch, last }, _) => self.on_taken_over(from, epoch, last, out),
 
             (Message::AckEpoch(promise), Role::Leading(leading)) => leading.promised(state, from, promise, None, out),
+            (Message::AckEpoch(promise), _) => state.promised_ahead(from, promise),
             (Message::RefuseEpoch { refused, accepted }, Role::Leading(leading)) => {
                 leading.on_refuse_epoch(state, from, refused, accepted, out);
             }
@@ -188,8 +197,7 @@ impl Zab {
 
             // Sent before our role changed.
             (
-                Message::AckEpoch(_)
-                | Message::RefuseEpoch { .. }
+                Message::RefuseEpoch { .. }
                 | Message::PullEnd { .. }
                 | Message::AckLeader { .. }
                 | Message::Ack { .. }
@@ -219,7 +227,7 @@ impl Zab {
             Role::Leading(leading) => leading.admit(&mut self.state, from, hello, out),
             Role::Following(following) if hello.round <= following.round => send(from, Message::Decline, out),
             Role::Following(_) | Role::Looking => {
-                self.state.waiting.insert(from, Waiting { hello, taken_over: None });
+                self.state.waiting.insert(from, Waiting { hello, taken_over: None, promise: None });
             }
         }
     }
@@ -440,6 +448,12 @@ impl Zab {
     #[must_use]
     pub fn has_joined(&self, peer: ServerId, epoch: Epoch) -> bool {
         self.role.leading().is_some_and(|leading| leading.has_joined(peer, epoch))
+    }
+
+    /// Whether we lead and have chosen the history of our epoch, so that followers may have adopted it.
+    #[must_use]
+    pub fn has_chosen_history(&self) -> bool {
+        self.role.leading().is_some_and(Leading::has_chosen_history)
     }
 
     /// Our followers and the last position that each of them has acknowledged.

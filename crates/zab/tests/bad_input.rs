@@ -43,7 +43,7 @@ fn deliver(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
 /// A follower that serves in epoch 1, with 1.1 to 1.3 committed and 1.4 logged.
 fn serving() -> Zab {
     let mut zab = server();
-    zab.follow(LEADER, ROUND, &mut Vec::new());
+    zab.follow(LEADER, ROUND, [], &mut Vec::new());
     deliver(&mut zab, LEADER, Message::NewEpoch { epoch: Epoch(1) });
     deliver(&mut zab, LEADER, Message::NewLeader { epoch: Epoch(1), last: Zxid::ZERO });
     deliver(&mut zab, LEADER, Message::UpToDate { epoch: Epoch(1), committed: Zxid::ZERO });
@@ -81,7 +81,7 @@ fn promise(epoch: Epoch, current_epoch: Epoch, history: &[Zxid]) -> Promise {
     let mut epochs = Epochs::starting_at(Zxid::ZERO);
     history.iter().for_each(|zxid| epochs.push(*zxid));
     let last_zxid = history.last().copied().unwrap_or(Zxid::ZERO);
-    Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false }
+    Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false, ahead: false }
 }
 
 /// A hand-over of epoch 1 to this server.

@@ -28,6 +28,7 @@ fn promise(counter: u32) -> Message {
         last_zxid,
         epochs,
         blank: false,
+        ahead: false,
     })
 }
 
@@ -78,6 +79,7 @@ fn is_established_beside_one_epoch(limits: Limits) -> bool {
         last_zxid: Zxid::ZERO,
         epochs: Epochs::starting_at(Zxid::ZERO),
         blank: false,
+        ahead: false,
     };
     deliver(&mut zab, AHEAD, Message::AckEpoch(promise));
     deliver(&mut zab, AHEAD, Message::AckLeader { epoch: Epoch(2), last: Zxid::ZERO });

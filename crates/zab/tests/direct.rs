@@ -22,7 +22,7 @@ impl Follower {
         let zab = Zab::new(ME, Voters::new((1..=5).map(ServerId)), Limits::default(), Recovered::blank());
         let mut follower = Self { zab, written: Ticket(0) };
         follower.act(|zab, out| (1..=5).map(ServerId).filter(|id| *id != ME).for_each(|id| zab.link_up(id, out)));
-        follower.act(|zab, out| zab.follow(LEADER, Round { epoch: 1, failed: 0 }, out));
+        follower.act(|zab, out| zab.follow(LEADER, Round { epoch: 1, failed: 0 }, [], out));
         follower
     }
 
@@ -190,7 +190,8 @@ fn a_leader_tells_listeners_when_its_own_disk_has_the_proposal() {
     let hello = Hello { round: Round { epoch: 1, failed: 0 }, accepted_epoch: Epoch(0), taking_over: None };
     let epochs = Epochs::starting_at(Zxid::ZERO);
     let (current_epoch, last_zxid) = (Epoch(0), Zxid::ZERO);
-    let promise = pole_zab::Promise { epoch: EPOCH, fresh: true, current_epoch, last_zxid, epochs, blank: true };
+    let promise =
+        pole_zab::Promise { epoch: EPOCH, fresh: true, current_epoch, last_zxid, epochs, blank: true, ahead: false };
     leader.receive(ME, Message::Hello(hello), &mut out).expect("valid");
     leader.written(Ticket(1), &mut out);
     leader.receive(ME, Message::AckEpoch(promise), &mut out).expect("valid");

@@ -55,7 +55,7 @@ fn promise(counter: u32) -> Message {
     let mut epochs = Epochs::starting_at(Zxid::ZERO);
     (1..=counter).for_each(|counter| epochs.push(Zxid::new(Epoch(1), counter)));
     let (epoch, current_epoch) = (Epoch(2), Epoch(1));
-    Message::AckEpoch(Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false })
+    Message::AckEpoch(Promise { epoch, fresh: true, current_epoch, last_zxid, epochs, blank: false, ahead: false })
 }
 
 fn pulls(out: &[Output]) -> Vec<u64> {
@@ -110,7 +110,7 @@ fn a_change_that_is_truncated_is_undone() {
     let mut zab = server(vec![entry(1, b"a"), entry(2, b"voters145")], Limits::default());
     let mut out = Vec::new();
     zab.link_up(ServerId(2), &mut out);
-    zab.follow(ServerId(2), ROUND, &mut out);
+    zab.follow(ServerId(2), ROUND, [], &mut out);
     deliver(&mut zab, 2, Message::NewEpoch { epoch: Epoch(2) });
     let out = deliver(&mut zab, 2, Message::Truncate { to: Zxid::new(Epoch(1), 1) });
     let undone = Output::Members { members: voters(&[1, 2, 3]).into(), version: Zxid::ZERO };

@@ -67,8 +67,14 @@ impl Rng {
         let random_position = |rng: &mut Self| if rng.below(3) > 0 { zab.log().last() } else { rng.zxid() };
         let random_epoch = |rng: &mut Self| if rng.below(3) > 0 { zab.standing().accepted_epoch } else { rng.epoch() };
         let (epoch, last) = (random_epoch(self), random_position(self));
-        // Rare otherwise: it takes an established leader and the right end of the log.
-        let kind = if zab.phase() == Phase::Serving && self.below(8) == 0 { 17 } else { self.below(21) };
+        // Later phases are reached too rarely by chance alone, so one message in eight is the next one of a correct run.
+        let kind = match zab.phase() {
+            Phase::Greeting if self.below(8) == 0 => 2,
+            Phase::Promised if self.below(8) == 0 => 11,
+            Phase::Joining if self.below(8) == 0 => 13,
+            Phase::Serving if self.below(8) == 0 => 17,
+            _ => self.below(21),
+        };
         match kind {
             0 => {
                 let taking_over = (self.below(2) == 0).then(|| random_epoch(self));
@@ -78,9 +84,17 @@ impl Rng {
             2 => Message::NewEpoch { epoch: Epoch(epoch.0.wrapping_add(self.below(2) as u32)) },
             3 => {
                 let epochs = if self.below(2) == 0 { zab.log().epochs().clone() } else { self.epochs() };
-                let (fresh, blank) = (self.below(4) > 0, self.below(3) == 0);
+                let (fresh, blank, ahead) = (self.below(4) > 0, self.below(3) == 0, self.below(2) == 0);
                 let last_zxid = epochs.last().unwrap_or(last);
-                Message::AckEpoch(Promise { epoch, fresh, current_epoch: self.epoch(), last_zxid, epochs, blank })
+                Message::AckEpoch(Promise {
+                    epoch,
+                    fresh,
+                    current_epoch: self.epoch(),
+                    last_zxid,
+                    epochs,
+                    blank,
+                    ahead,
+                })
             }
             4 => Message::RefuseEpoch { refused: epoch, accepted: self.epoch() },
             5 => Message::Pull { epochs: self.epochs() },
@@ -179,7 +193,11 @@ impl Driven {
         match rng.below(40) {
             0 => self.zab.step_down(&mut out),
             1 => self.zab.lead(rng.round(), [(peer, rng.epoch())], &mut out),
-            2 => self.zab.follow(peer, rng.round(), &mut out),
+            2 => {
+                // Any epoch would be promised, and soon the last one that there is.
+                let accepted = (rng.below(2) == 0).then(|| (peer, self.zab.standing().accepted_epoch));
+                self.zab.follow(peer, rng.round(), accepted, &mut out);
+            }
             3 => self.zab.link_down(peer, &mut out),
             4..8 => self.zab.link_up(peer, &mut out),
             8 => self.zab.reopen(&mut out),

@@ -33,7 +33,15 @@ fn deliver(zab: &mut Zab, from: ServerId, message: Message) -> Vec<Output> {
 
 fn promise(epoch: Epoch) -> Message {
     let (last_zxid, epochs) = (Zxid::ZERO, Epochs::starting_at(Zxid::ZERO));
-    Message::AckEpoch(Promise { epoch, fresh: true, current_epoch: Epoch(0), last_zxid, epochs, blank: true })
+    Message::AckEpoch(Promise {
+        epoch,
+        fresh: true,
+        current_epoch: Epoch(0),
+        last_zxid,
+        epochs,
+        blank: true,
+        ahead: false,
+    })
 }
 
 /// An established leader with ten transactions, none of them in memory. Returns the transactions too.
@@ -149,7 +157,7 @@ fn a_failed_log_read_closes_the_link_and_a_closed_link_ends_its_transfer() {
 fn a_follower_does_not_acknowledge_before_its_state_is_restored() {
     let mut zab = server();
     let leader = SYNCED;
-    zab.follow(leader, ROUND, &mut Vec::new());
+    zab.follow(leader, ROUND, [], &mut Vec::new());
     deliver(&mut zab, leader, Message::NewEpoch { epoch: Epoch(1) });
     let zxid = Zxid::new(Epoch(1), 5);
     let part = |offset, last| {
@@ -185,7 +193,15 @@ fn the_window_grows_while_the_receiver_stays_behind_under_load() {
     let last_zxid = Zxid::new(Epoch(1), 10);
     let mut epochs = Epochs::starting_at(Zxid::ZERO);
     epochs.push(last_zxid);
-    let promise = Promise { epoch: Epoch(1), fresh: false, current_epoch: Epoch(1), last_zxid, epochs, blank: false };
+    let promise = Promise {
+        epoch: Epoch(1),
+        fresh: false,
+        current_epoch: Epoch(1),
+        last_zxid,
+        epochs,
+        blank: false,
+        ahead: false,
+    };
     let out = deliver(&mut zab, JOINER, Message::AckEpoch(promise));
     assert_eq!(sent(&out, "Entries"), WINDOW, "of the four that the joiner lacks");
     // For every entry that is confirmed, another one is proposed.

@@ -180,7 +180,8 @@ impl Choices<'_> {
         let epochs = self.epochs();
         let last_zxid = if self.byte() % 8 == 7 { self.zxid() } else { epochs.last().unwrap_or(Zxid::ZERO) };
         let current_epoch = if self.bool() { self.epoch() } else { self.view.standing.current_epoch };
-        Promise { epoch, fresh: !self.bool(), current_epoch, last_zxid, epochs, blank: self.bool() }
+        let (blank, ahead) = (self.bool(), self.bool());
+        Promise { epoch, fresh: !self.bool(), current_epoch, last_zxid, epochs, blank, ahead }
     }
 
     fn origin(&mut self) -> Origin {

@@ -24,8 +24,8 @@ pub(crate) enum Action {
     Crash { at: usize, operations: usize, torn: usize, cut: u8 },
     /// The election makes a server lead; with or without a hint from a peer about the epoch that it promised.
     Lead { at: usize, hint: Option<usize> },
-    /// The election makes a server follow another.
-    Follow { at: usize, leader: usize },
+    /// The election makes a server follow another. `ahead`: it promises the epoch that it expects.
+    Follow { at: usize, leader: usize, ahead: bool },
     /// A server gives up after a timeout.
     GiveUp { at: usize },
     /// A client writes.
@@ -147,7 +147,13 @@ impl Action {
             actions.extend(peers.map(|peer| Self::Lead { at, hint: Some(peer) }));
         }
         let leads = |peer: &usize| world.zab(*peer).leader() == Some(id(*peer)) && *peer != at;
-        actions.extend(world.all().filter(leads).map(|leader| Self::Follow { at, leader }));
+        actions.extend(world.all().filter(leads).map(|leader| Self::Follow { at, leader, ahead: false }));
+        if bounds.ahead {
+            // It may decide before the leader does.
+            let decides = |peer: &usize| world.zab(*peer).phase() == Phase::Looking && *peer != at;
+            let elected = world.all().filter(|peer| leads(peer) || decides(peer));
+            actions.extend(elected.map(|leader| Self::Follow { at, leader, ahead: true }));
+        }
     }
 
     /// Whether the action involves this server.
@@ -159,7 +165,7 @@ impl Action {
             Self::Written { at, .. } | Self::GiveUp { at } | Self::Write { at } | Self::Change { at } => at == server,
             Self::Crash { at, cut, .. } => at == server || cut >> server & 1 == 1,
             Self::Lead { at, hint } => at == server || hint == Some(server),
-            Self::Follow { at, leader } => at == server || leader == server,
+            Self::Follow { at, leader, .. } => at == server || leader == server,
             Self::HandOver { at, to } => at == server || to == server,
             Self::Learn { at, from } => at == server || from == server,
         }
@@ -188,7 +194,10 @@ impl Action {
                 )
             }
             Self::Lead { at, hint } => format!("lead     {}, knowing of {:?}", id(at), hint.map(|peer| id(peer).0)),
-            Self::Follow { at, leader } => format!("follow   {} follows {}", id(at), id(leader)),
+            Self::Follow { at, leader, ahead } => {
+                let how = if ahead { ", and promises ahead" } else { "" };
+                format!("follow   {} follows {}{how}", id(at), id(leader))
+            }
             Self::GiveUp { at } => format!("give up  {} while {:?}", id(at), world.zab(at).phase()),
             Self::Write { at } => format!("write    at {}", id(at)),
             Self::HandOver { at, to } => format!("resign   {} for {}", id(at), id(to)),

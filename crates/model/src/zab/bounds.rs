@@ -29,6 +29,8 @@ pub(crate) struct Bounds {
     pub(crate) prompt: bool,
     /// Whether all followers count the acknowledgements of writes themselves.
     pub(crate) direct: bool,
+    /// Whether followers may promise the epoch that they expect, perhaps before their leader leads.
+    pub(crate) ahead: bool,
     /// The members before any change.
     pub(crate) members: Members,
     /// The members after the only change, if there is one.
@@ -63,6 +65,7 @@ impl Bounds {
         hints: false,
         prompt: false,
         direct: false,
+        ahead: false,
         members: Members::THREE,
         change: None,
         start: Start::Blank,
@@ -95,6 +98,7 @@ impl fmt::Display for Bounds {
             hints,
             prompt,
             direct,
+            ahead,
             members,
             change,
             start,
@@ -112,6 +116,9 @@ impl fmt::Display for Bounds {
         )?;
         if *direct {
             write!(f, " direct")?;
+        }
+        if *ahead {
+            write!(f, " ahead")?;
         }
         write!(f, " 1/{liveness_one_in}")?;
         change.map_or(Ok(()), |change| write!(f, " {members}>{change}"))

@@ -91,7 +91,7 @@ fn elect(world: &mut World) -> Result<(), Violation> {
     }
     for at in world.all().filter(|at| *at != leader) {
         if world.zab(at).phase() == Phase::Looking {
-            step::follow(world, at, leader)?;
+            step::follow(world, at, leader, false)?;
         }
     }
     Ok(())

@@ -44,7 +44,7 @@ pub(crate) fn apply(world: &mut World, bounds: &Bounds, action: Action) -> Resul
             world.crash(at, operations, torn)?;
         }
         Action::Lead { at, hint } => lead(world, at, hint)?,
-        Action::Follow { at, leader } => follow(world, at, leader)?,
+        Action::Follow { at, leader, ahead } => follow(world, at, leader, ahead)?,
         Action::GiveUp { at } => {
             usage.timeouts += 1;
             world.act(at, |zab, out| zab.step_down(out))?;
@@ -126,10 +126,12 @@ pub(crate) fn lead(world: &mut World, at: usize, hint: Option<usize>) -> Result<
     Ok(())
 }
 
-/// Makes a server follow another, as decided by the election.
-pub(crate) fn follow(world: &mut World, at: usize, leader: usize) -> Result<(), Violation> {
+/// Makes a server follow another, as decided by the election. `ahead`: it knows the epochs that both have promised.
+pub(crate) fn follow(world: &mut World, at: usize, leader: usize, ahead: bool) -> Result<(), Violation> {
     let round = round_of(world, leader);
-    world.act(at, |zab, out| zab.follow(id(leader), round, out))?;
+    let accepted = [at, leader].map(|server| (id(server), world.zab(server).standing().accepted_epoch));
+    let accepted = accepted.into_iter().filter(|_| ahead);
+    world.act(at, |zab, out| zab.follow(id(leader), round, accepted, out))?;
     world.reopen_links();
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! Inputs are Hellos, promises and refusals; outputs are requests for a promise and a pull.
 //!
-//! Invariant: the history is chosen by durable promises made for this very request, our own among them, and never by
-//! what votes reported.
+//! Invariant: the history is chosen by durable promises of our epoch that were made to us, our own among them, and never by
+//! what votes reported. A promise may arrive before it is asked for.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -23,6 +23,9 @@ impl Leading {
             if let Some((epoch, last)) = waiting.taken_over {
                 self.taken_over(state, peer, epoch, last, out);
             }
+            if let Some(promise) = waiting.promise {
+                self.promised(state, peer, promise, None, out);
+            }
         }
     }
 
@@ -39,10 +42,10 @@ impl Leading {
             _ if hello.taking_over == Some(epoch) => self.peer(from).stage = PeerStage::PromiseRequested,
             // A promise of this epoch would not be fresh and would not count, so a higher epoch is opened.
             Step::Promising if hello.accepted_epoch >= epoch => self.pick_epoch(state, out),
-            Step::Pulling { .. } | Step::Synchronising | Step::Established if hello.accepted_epoch > epoch => {
+            Step::Pulling { .. } | Step::Synchronising { .. } | Step::Established if hello.accepted_epoch > epoch => {
                 out.push(Output::Outbid { accepted: hello.accepted_epoch });
             }
-            Step::Promising | Step::Pulling { .. } | Step::Synchronising | Step::Established => {
+            Step::Promising | Step::Pulling { .. } | Step::Synchronising { .. } | Step::Established => {
                 self.request_promise(state, from, out)
             }
         }
@@ -73,8 +76,11 @@ impl Leading {
 
     fn request_promise(&mut self, state: &mut State, id: ServerId, out: &mut Vec<Output>) {
         state.end_transfer(id, out);
-        *self.peer(id) = Peer { stage: PeerStage::PromiseRequested, ..Peer::new() };
+        let before = core::mem::replace(self.peer(id), Peer { stage: PeerStage::PromiseRequested, ..Peer::new() });
         send(id, Message::NewEpoch { epoch: self.epoch }, out);
+        if let PeerStage::PromisedAhead(promise) = before.stage {
+            self.promised(state, id, promise, None, out);
+        }
     }
 
     /// Whether the promises missing for a quorum may still arrive: from ourselves, and from followers that were asked
@@ -97,8 +103,16 @@ impl Leading {
         out: &mut Vec<Output>,
     ) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        if promise.epoch != self.epoch || peer.stage != PeerStage::PromiseRequested {
-            return; // a promise of an earlier epoch
+        if self.step == Step::Gathering && peer.stage == PeerStage::Greeted {
+            peer.stage = PeerStage::PromisedAhead(promise);
+            return;
+        }
+        if promise.epoch != self.epoch {
+            return;
+        }
+        peer.hears |= !promise.ahead;
+        if peer.stage != PeerStage::PromiseRequested {
+            return self.try_adopt(state, out); // it has promised ahead before
         }
         peer.counts = !promise.blank;
         peer.took_over = took_over;
@@ -108,7 +122,7 @@ impl Leading {
                 self.promised.push(from);
                 self.try_choose_history(state, out);
             }
-            Step::Synchronising | Step::Established => self.synchronise(state, from, out),
+            Step::Synchronising { .. } | Step::Established => self.synchronise(state, from, out),
             Step::Gathering | Step::Pulling { .. } => {}
         }
     }
@@ -131,14 +145,16 @@ impl Leading {
         self.peer(from).stage = PeerStage::Greeted;
         match self.step {
             Step::Promising => self.pick_epoch(state, out),
-            Step::Pulling { .. } | Step::Synchronising | Step::Established => out.push(Output::Outbid { accepted }),
+            Step::Pulling { .. } | Step::Synchronising { .. } | Step::Established => {
+                out.push(Output::Outbid { accepted })
+            }
             Step::Gathering => {}
         }
     }
 
     /// Opens a higher epoch with the present followers, unless one is being opened already.
     pub(crate) fn reopen(&mut self, state: &mut State, out: &mut Vec<Output>) {
-        if matches!(self.step, Step::Pulling { .. } | Step::Synchronising | Step::Established) {
+        if matches!(self.step, Step::Pulling { .. } | Step::Synchronising { .. } | Step::Established) {
             self.pick_epoch(state, out);
             out.push(Output::Progress);
         }

@@ -71,7 +71,8 @@ impl Leading {
         }
         let mut epochs = state.log.epochs().clone();
         epochs.truncate(last);
-        let promise = Promise { epoch, fresh: true, current_epoch: epoch, last_zxid: last, epochs, blank: false };
+        let promise =
+            Promise { epoch, fresh: true, current_epoch: epoch, last_zxid: last, epochs, blank: false, ahead: false };
         self.promised(state, from, promise, Some(last), out);
     }
 

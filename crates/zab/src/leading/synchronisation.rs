@@ -15,21 +15,34 @@ use crate::{Error, Message, Output};
 
 impl Leading {
     pub(super) fn start_synchronising(&mut self, state: &mut State, out: &mut Vec<Output>) {
-        let (me, epoch) = (state.me, self.epoch);
-        self.step = Step::Synchronising;
+        let me = state.me;
+        self.step = Step::Synchronising { heard: false };
         let promised: Vec<_> = self
             .peers
             .iter()
             .filter(|(id, peer)| **id != me && matches!(peer.stage, PeerStage::Promised(_)))
             .map(|(id, _)| *id)
             .collect();
+        self.try_adopt(state, out);
+        promised.into_iter().for_each(|id| self.synchronise(state, id, out));
+    }
+
+    /// Adopts our own epoch once a quorum has answered us. Usually that is now: only promises that were made ahead show
+    /// nothing about the way from us to the followers.
+    pub(super) fn try_adopt(&mut self, state: &mut State, out: &mut Vec<Output>) {
+        let (me, epoch) = (state.me, self.epoch);
+        let hearing = self.peers.iter().filter(|(_, peer)| peer.hears).map(|(id, _)| *id);
+        if self.step != (Step::Synchronising { heard: false }) || !state.voters().is_quorum(hearing) {
+            return;
+        }
+        self.step = Step::Synchronising { heard: true };
+        out.push(Output::Progress);
         let own = self.peer(me);
         own.stage = PeerStage::Synchronising;
         match own.took_over {
             Some(last) => self.became_level(state, me, epoch, last, out),
             None => state.adopt_epoch(epoch, me, out),
         }
-        promised.into_iter().for_each(|id| self.synchronise(state, id, out));
     }
 
     /// Starts the synchronisation of one follower with the plan for its history.
@@ -111,7 +124,7 @@ impl Leading {
     pub(super) fn try_establish(&mut self, state: &mut State, out: &mut Vec<Output>) {
         let me = state.me;
         let we_are_level = self.peers[&me].stage == PeerStage::Level;
-        if self.step != Step::Synchronising
+        if self.step != (Step::Synchronising { heard: true })
             || !we_are_level
             || !state.voters().is_quorum(self.level().map(|(id, _)| id))
         {
@@ -142,7 +155,7 @@ impl Leading {
         match self.step {
             Step::Gathering | Step::Promising => {}
             Step::Pulling { source } if source == id => self.replace_source(state, out),
-            Step::Pulling { .. } | Step::Synchronising | Step::Established => {
+            Step::Pulling { .. } | Step::Synchronising { .. } | Step::Established => {
                 if !state.voters().is_quorum(self.peers.keys().copied()) {
                     out.push(Output::QuorumLost);
                 }

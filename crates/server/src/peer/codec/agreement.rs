@@ -14,7 +14,15 @@ record!(Entry { zxid: Zxid, origin: Origin, body: Bytes });
 record!(Request { origin: Origin, floor: Zxid, body: Bytes });
 record!(Hello { round: pole_zab::Round, accepted_epoch: Epoch, taking_over: Option<Epoch> });
 record!(SnapshotPart { zxid: Zxid, epochs: Epochs, offset: usize, last: bool, body: Bytes });
-record!(Promise { epoch: Epoch, fresh: bool, current_epoch: Epoch, last_zxid: Zxid, epochs: Epochs, blank: bool });
+record!(Promise {
+    epoch: Epoch,
+    fresh: bool,
+    current_epoch: Epoch,
+    last_zxid: Zxid,
+    epochs: Epochs,
+    blank: bool,
+    ahead: bool
+});
 
 pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
     match message {

@@ -233,9 +233,9 @@ fn agreement() -> impl Strategy<Value = Zab> {
 
 fn synchronisation() -> impl Strategy<Value = Zab> {
     prop_oneof![
-        (epoch(), any::<bool>(), epoch(), zxid(), epochs(), any::<bool>()).prop_map(
-            |(epoch, fresh, current_epoch, last_zxid, epochs, blank)| {
-                Zab::AckEpoch(Promise { epoch, fresh, current_epoch, last_zxid, epochs, blank })
+        (epoch(), any::<bool>(), epoch(), zxid(), epochs(), any::<bool>(), any::<bool>()).prop_map(
+            |(epoch, fresh, current_epoch, last_zxid, epochs, blank, ahead)| {
+                Zab::AckEpoch(Promise { epoch, fresh, current_epoch, last_zxid, epochs, blank, ahead })
             }
         ),
         epochs().prop_map(|epochs| Zab::Pull { epochs }),
