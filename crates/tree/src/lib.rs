@@ -62,6 +62,7 @@ mod acls;
 mod apply;
 mod auth;
 mod changes;
+mod children;
 mod difference;
 mod index;
 mod members;

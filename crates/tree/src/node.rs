@@ -1,12 +1,12 @@
 //! One node of the tree.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use pole_jute::{Stat, StatPersisted};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::acls::AclHandle;
+use crate::children::Children;
 use crate::owner::Owner;
 use crate::path::CONFIG;
 
@@ -26,10 +26,9 @@ pub(crate) struct Node {
     pub(crate) acl: AclHandle,
     /// The root is its own parent.
     pub(crate) parent: NodeId,
-    /// The index in `parent.children`, so that removal needs no search.
+    /// The slot in `parent.children`, so that removal needs no search.
     pub(crate) slot: u32,
-    /// Unordered.
-    pub(crate) children: Vec<NodeId>,
+    pub(crate) children: Children,
     /// As stored on disk: `cversion` counts creates only.
     pub(crate) stat: StatPersisted,
 }
@@ -38,7 +37,7 @@ impl Node {
     /// A node without children that is not in a tree yet.
     pub(crate) fn new(path: Arc<str>, data: Option<Arc<[u8]>>, acl: AclHandle, stat: StatPersisted) -> Self {
         let (path_hash, data_hash) = (hash(&path), hash_of_data(data.as_deref()));
-        Self { path, path_hash, data, data_hash, acl, parent: NodeId(0), slot: 0, children: Vec::new(), stat }
+        Self { path, path_hash, data, data_hash, acl, parent: NodeId(0), slot: 0, children: Children::new(), stat }
     }
 
     pub(crate) fn set_data(&mut self, data: Option<Arc<[u8]>>) {

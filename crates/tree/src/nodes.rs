@@ -8,6 +8,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::children::Children;
 use crate::index::Index;
 use crate::node::{Node, NodeId, hash};
 use crate::path::ROOT;
@@ -69,7 +70,9 @@ impl Nodes {
         node.parent = parent;
         node.slot = u32::try_from(self.get(parent).children.len()).expect("fewer children than numbers of nodes");
         let id = self.store(node);
-        self.slab.get_mut(parent).children.push(id);
+        let mut children = core::mem::replace(&mut self.slab.get_mut(parent).children, Children::new());
+        children.push(id, |id| self.slab.get(id).name());
+        self.slab.get_mut(parent).children = children;
         self.update_descendants(parent, |descendants| *descendants += 1);
         id
     }
@@ -80,8 +83,7 @@ impl Nodes {
         assert!(node.children.is_empty(), "{} has children and was to be removed", node.path);
         self.index.remove(node.path_hash, id);
         let siblings = &mut self.slab.get_mut(node.parent).children;
-        siblings.swap_remove(node.slot as usize);
-        if let Some(moved) = siblings.get(node.slot as usize).copied() {
+        if let Some(moved) = siblings.swap_remove(node.slot as usize) {
             self.slab.get_mut(moved).slot = node.slot;
         }
         self.digest = self.digest.wrapping_sub(node.digest());
@@ -122,7 +124,7 @@ impl Nodes {
         let mut stack = Vec::from([top]);
         core::iter::from_fn(move || {
             let id = stack.pop()?;
-            stack.extend(&self.get(id).children);
+            stack.extend(self.get(id).children.iter());
             Some(id)
         })
     }

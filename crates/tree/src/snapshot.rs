@@ -259,7 +259,7 @@ impl Frozen {
         let mut stack = Vec::from([NodeId(0)]);
         while let Some(id) = stack.pop() {
             let node = self.nodes.get(id);
-            stack.extend(&node.children);
+            stack.extend(node.children.iter());
             // The root is written with an empty path, because a single slash is the end marker.
             writer.string(if &*node.path == ROOT { "" } else { &node.path });
             writer.buffer(node.data.as_deref());

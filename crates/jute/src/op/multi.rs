@@ -152,11 +152,20 @@ fn read_parts<T: MultiElement>(reader: &mut Reader, record: &'static str) -> Res
 }
 
 impl MultiReadResponse {
-    /// Writes the same bytes as [`Record::write`] from results that need not all be in memory at once. Stops early
-    /// when the writer is over its limit.
-    pub fn write_all(results: impl IntoIterator<Item = MultiReadResult>, writer: &mut Writer) {
+    /// Writes the same bytes as [`Record::write`] from results that are not in memory: each is its operation and a function
+    /// that writes the body of its response. Stops early when the writer is over its limit.
+    pub fn write_all<B: FnOnce(&mut Writer)>(
+        results: impl IntoIterator<Item = Result<(OpCode, B), ErrorCode>>,
+        writer: &mut Writer,
+    ) {
         for result in results {
-            write_part(&result, writer);
+            match result {
+                Ok((op, body)) => {
+                    write_header(writer, op.number(), false, ErrorCode::Ok.number());
+                    body(writer);
+                }
+                Err(error) => write_part(&MultiReadResult::Error(error), writer),
+            }
             if writer.is_over_limit() {
                 return;
             }

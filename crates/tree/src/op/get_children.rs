@@ -51,12 +51,6 @@ pub(crate) fn count_all(
 }
 
 /// Encodes the names like a vector of strings, without copying them first.
-fn write_names(tree: &Tree, node: &Node, reply: &mut Writer) {
-    reply.length(node.children.len());
-    for child in &node.children {
-        if reply.is_over_limit() {
-            return;
-        }
-        reply.string(tree.nodes.get(*child).name());
-    }
+pub(crate) fn write_names(tree: &Tree, node: &Node, reply: &mut Writer) {
+    node.children.write_names(reply, |child| tree.nodes.get(child).name());
 }

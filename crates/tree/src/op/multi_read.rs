@@ -1,31 +1,27 @@
 //! multiRead: several reads of one state of the tree, each with its own result. It sets no watches, as in Apache's
 //! clients.
 
-use bytes::Bytes;
-use pole_jute::{
-    ErrorCode, GetChildrenResponse, GetDataResponse, MultiReadOp, MultiReadRequest, MultiReadResponse, MultiReadResult,
-    Writer,
-};
+use pole_jute::{ErrorCode, MultiReadOp, MultiReadRequest, MultiReadResponse, OpCode, Record, Writer};
 
+use super::get_children::write_names;
 use crate::read::ReadContext;
 
 pub(crate) fn read(context: &ReadContext, request: &MultiReadRequest, reply: &mut Writer) -> Result<(), ErrorCode> {
-    let results = request.ops.iter().map(|op| read_part(context, op).unwrap_or_else(MultiReadResult::Error));
+    let results = request.ops.iter().map(|part| {
+        let (op, path) = match part {
+            MultiReadOp::GetData(request) => (OpCode::GetData, &request.path),
+            MultiReadOp::GetChildren(request) => (OpCode::GetChildren, &request.path),
+        };
+        let node = context.readable(path)?;
+        let write = move |reply: &mut Writer| match part {
+            MultiReadOp::GetData(_) => {
+                reply.buffer(node.data.as_deref());
+                node.client_stat().write(reply);
+            }
+            MultiReadOp::GetChildren(_) => write_names(context.tree, node, reply),
+        };
+        Ok((op, write))
+    });
     MultiReadResponse::write_all(results, reply);
     Ok(())
-}
-
-fn read_part(context: &ReadContext, op: &MultiReadOp) -> Result<MultiReadResult, ErrorCode> {
-    Ok(match op {
-        MultiReadOp::GetData(request) => {
-            let node = context.readable(&request.path)?;
-            let data = node.data.as_deref().map(Bytes::copy_from_slice);
-            MultiReadResult::GetData(GetDataResponse { data, stat: node.client_stat() })
-        }
-        MultiReadOp::GetChildren(request) => {
-            let children = context.readable(&request.path)?.children.iter();
-            let children = children.map(|id| context.tree.nodes.get(*id).name().into()).collect();
-            MultiReadResult::GetChildren(GetChildrenResponse { children })
-        }
-    })
 }
