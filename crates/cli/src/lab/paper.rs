@@ -122,6 +122,13 @@ fn summary_of_real(real: &RealSummary) -> String {
             let _ = writeln!(text, "  Largest deviation from {what}: {percent:+.1} % ({place}).");
         }
     }
+    if let Some((first, place)) = &real.first_write {
+        let _ = writeln!(
+            text,
+            "  First write after a crash: at most {:.1} round trips of the quorum, {:.0} ms ({place}).",
+            first.round_trips, first.ms
+        );
+    }
     let _ = writeln!(
         text,
         "  One constant for disk and processing of this machine: {:.2} ms, of which an fsync, as servers measure it, is {:.2}.",

@@ -2,6 +2,8 @@
 //!
 //! Results are integers, so that a result that is written to a file and read again is the same.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Experiment, Outcome, mean_ns};
@@ -44,6 +46,9 @@ pub(super) struct Crash {
     pub(super) after_ns: u64,
     pub(super) sites: Vec<Site>,
     pub(super) course: Vec<LatencyPoint>,
+    /// By server: the time from the crash to the first reply to a write that its clients sent after it.
+    #[serde(default)]
+    pub(super) first_replies_ns: Vec<(u64, u64)>,
 }
 
 /// The requests of the clients of one site, before or after the crash.
@@ -110,7 +115,18 @@ pub(super) fn crash(experiment: &Experiment, outcome: &Outcome, with_course: boo
         after_ns: mean_ns(outcome.after.iter()),
         sites: latencies,
         course,
+        first_replies_ns: first_replies_ns(outcome),
     }
+}
+
+fn first_replies_ns(outcome: &Outcome) -> Vec<(u64, u64)> {
+    let mut first = BTreeMap::new();
+    for sample in outcome.all.iter().filter(|sample| sample.asked >= outcome.crash) {
+        let replied = sample.asked + sample.took - outcome.crash;
+        let earliest = first.entry(sample.home).or_insert(replied);
+        *earliest = replied.min(*earliest);
+    }
+    first.into_iter().collect()
 }
 
 fn sites(experiment: &Experiment) -> Vec<String> {

@@ -201,6 +201,35 @@ pub struct RealRow {
     pub simulated: Option<(u64, f64)>,
     /// The number of writes that count, before and after the crash.
     pub requests: u64,
+    /// The first write after the crash, if one was answered.
+    pub first_write: Option<FirstWrite>,
+}
+
+/// How long after a crash the first write that was sent after it is answered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirstWrite {
+    /// At any server, in milliseconds.
+    pub ms: f64,
+    /// The same in round trips between the new leader and its quorum.
+    pub round_trips: f64,
+    /// At the server whose clients waited longest for their distance, in milliseconds.
+    pub last_ms: f64,
+    /// The same in round trips between that server and the new leader, or of its quorum if those are longer.
+    pub last_round_trips: f64,
+}
+
+impl FirstWrite {
+    fn of(run: &Crash, topology: &Topology) -> Option<Self> {
+        let quorum_ms = Formula::after_crash(topology).consensus_ms(run.winner);
+        let of_server = |(server, ns): &(u64, u64)| {
+            let distance_ms = topology.rtt(*server, run.winner).map_or(0.0, ms);
+            (ms(*ns), ms(*ns) / quorum_ms.max(distance_ms))
+        };
+        let servers = || run.first_replies_ns.iter().map(of_server);
+        let (first_ms, _) = servers().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (last_ms, last_round_trips) = servers().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Self { ms: first_ms, round_trips: first_ms / quorum_ms, last_ms, last_round_trips })
+    }
 }
 
 /// A summary of the results.
@@ -218,6 +247,9 @@ pub struct RealSummary {
     pub from_formula: Option<(f64, String)>,
     /// The largest deviation from the paper's figures, in percent, and where.
     pub from_paper: Option<(f64, String)>,
+    /// The first write after a crash that took most round trips of the quorum, and where. Runs whose quorum is at one site are
+    /// left out, since the disk takes longer there than a round trip.
+    pub first_write: Option<(FirstWrite, String)>,
     /// The one constant for disk and processing on this machine, in milliseconds.
     pub constant_ms: f64,
     /// The fsync part of the constant, as measured by the servers, in milliseconds.
@@ -257,6 +289,7 @@ impl Real {
                 (_, false) => Some((row.winner, row.shown_ms())),
             }),
             requests: run.sites.iter().map(|site| site.requests).sum(),
+            first_write: FirstWrite::of(run, &topology),
         }
     }
 
@@ -286,6 +319,14 @@ impl Real {
         compare_with_paper(&self.runs.iter().filter_map(same_leader).collect::<Vec<_>>())
     }
 
+    fn slowest_first_write(&self, rows: &[RealRow]) -> Option<(FirstWrite, String)> {
+        let far = rows.iter().filter(|row| {
+            Formula::after_crash(&row.row.case.topology()).consensus_ms(row.row.winner) > self.constant_ms
+        });
+        let firsts = far.filter_map(|row| Some((row.first_write?, case_name(&row.row.case))));
+        firsts.max_by(|(a, _), (b, _)| a.round_trips.total_cmp(&b.round_trips))
+    }
+
     pub(super) fn summary(&self) -> RealSummary {
         let rows = self.rows(&[]);
         let count = |agreement: Agreement| rows.iter().filter(|row| row.row.agreement == agreement).count();
@@ -310,6 +351,7 @@ impl Real {
             others: others.collect(),
             from_formula: farthest(before.chain(after)),
             from_paper: farthest(stated),
+            first_write: self.slowest_first_write(&rows),
             constant_ms: self.constant_ms,
             disk_ms: self.disk_ms,
             failed: self.failed.clone(),
@@ -330,14 +372,23 @@ pub(super) fn case_name(case: &Case) -> String {
 /// real.csv: the columns of paper.csv with this machine's constant, and more.
 pub(super) fn real_csv(real: &Real, rows: &[RealRow]) -> String {
     let mut csv = format!("{PAPER_HEAD},{REAL_MORE}\n");
-    for RealRow { row, before_ms, before_predicted_ms, before_deviation_percent, simulated, requests } in rows {
+    for RealRow { row, before_ms, before_predicted_ms, before_deviation_percent, simulated, requests, first_write } in
+        rows
+    {
         let (winner, simulated_ms) = match simulated {
             Some((winner, ms)) => (winner.to_string(), format!("{ms:.3}")),
             None => (String::new(), String::new()),
         };
+        let first_write = first_write.map_or_else(
+            || ",,,".to_owned(),
+            |first| {
+                let FirstWrite { ms, round_trips, last_ms, last_round_trips } = first;
+                format!("{ms:.1},{round_trips:.2},{last_ms:.1},{last_round_trips:.2}")
+            },
+        );
         let _ = writeln!(
             csv,
-            "{},real,{before_ms:.3},{before_predicted_ms:.3},{before_deviation_percent:.2},{winner},{simulated_ms},{:.3},{},{requests}",
+            "{},real,{before_ms:.3},{before_predicted_ms:.3},{before_deviation_percent:.2},{winner},{simulated_ms},{:.3},{},{requests},{first_write}",
             paper_line(row),
             real.constant_ms,
             10 * real.scale.load_percent,
@@ -399,7 +450,7 @@ const TABLE: [(&str, Share); 6] = [
 ];
 
 /// The columns of real.csv after those of paper.csv.
-pub const REAL_MORE: &str = "source,before_ms,before_predicted_ms,before_deviation_percent,simulated_winner,simulated_ms,constant_ms,rate,requests";
+pub const REAL_MORE: &str = "source,before_ms,before_predicted_ms,before_deviation_percent,simulated_winner,simulated_ms,constant_ms,rate,requests,first_write_ms,first_write_round_trips,last_first_write_ms,last_first_write_round_trips";
 
 /// The largest deviation of a latency on real servers from the formula or from the paper.
 pub(super) const REAL_LIMIT_PERCENT: f64 = 15.0;

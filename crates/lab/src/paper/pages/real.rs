@@ -40,8 +40,9 @@ impl Report<'_> {
         let rows: Vec<Vec<String>> = real.rows(&self.study.rows).iter().map(|row| line(real, row)).collect();
         self.page.table(
             "Real servers, by the names that --case takes: latency in ms, and how far off the formula plus the constant it is. ~ a \
-             tie decided by fluctuation, ≠ not the predicted winner, – not judged, since the constant is more than the formula",
-            &["case", "winner", "after", "formula", "off", "simulated", "before", "formula", "off"],
+             tie decided by fluctuation, ≠ not the predicted winner, – not judged, since the constant is more than the formula. First \
+             write: from the crash until a write that was sent after it is answered, and in round trips of the quorum",
+            &["case", "winner", "after", "formula", "off", "simulated", "before", "formula", "off", "first write"],
             &rows,
         );
         self.stated_beside_real(real);
@@ -103,6 +104,7 @@ fn line(real: &Real, row: &RealRow) -> Vec<String> {
             true => format!("{:+.1} %", row.before_deviation_percent),
             false => "–".to_owned(),
         },
+        row.first_write.map_or_else(String::new, |first| format!("{:.0} ({:.1})", first.ms, first.round_trips)),
     ]
 }
 
