@@ -15,9 +15,8 @@ pub(super) struct Client {
     lines: Receiver<String>,
     /// Received, and not yet taken by [`Self::events`].
     events: Vec<String>,
-    /// Whether the last line was the answer to the marker. Without a session the command line prints one more error
-    /// after it.
-    after_mark: bool,
+    /// Whether the error is still to come that the command line prints behind the answer to a marker if it has no session.
+    complains: bool,
 }
 
 impl Client {
@@ -46,25 +45,38 @@ impl Client {
                 let _ = sender.send(line);
             }
         });
-        let mut client = Self { process, stdin, lines, events: Vec::new(), after_mark: false };
+        let mut client = Self { process, stdin, lines, events: Vec::new(), complains: false };
         client.run_command("")?;
         Ok(client)
     }
 
     /// Types a line and returns the answer, without events and empty lines.
     pub(super) fn run_command(&mut self, line: &str) -> Result<Vec<String>, Failure> {
-        writeln!(self.stdin, "{line}\n{MARK_COMMAND}").map_err(failed("type into the command line"))?;
-        let deadline = Instant::now() + ANSWER_LIMIT;
-        let mut answer = Vec::new();
-        while let Some(output) = self.next_line(deadline)? {
-            if output == MARK_ANSWER {
-                self.after_mark = true;
-                return Ok(answer);
+        // Two markers: what lies between their answers tells whether there is a session, and so what follows the second.
+        writeln!(self.stdin, "{line}\n{MARK_COMMAND}\n{MARK_COMMAND}").map_err(failed("type into the command line"))?;
+        let answer = self.lines_until_mark(line)?;
+        for between in self.lines_until_mark(line)? {
+            if between == MARK_COMPLAINT {
+                self.complains = true;
+            } else {
+                self.events.push(format!("stray: {between}"));
             }
-            answer.push(output);
+        }
+        Ok(answer)
+    }
+
+    /// The lines before the next answer to a marker.
+    fn lines_until_mark(&mut self, command: &str) -> Result<Vec<String>, Failure> {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line(deadline)? {
+            if line == MARK_ANSWER {
+                return Ok(lines);
+            }
+            lines.push(line);
         }
         Err(Failure::Check(format!(
-            "the command line did not answer `{line}` within {ANSWER_LIMIT:?}; it said {answer:?}"
+            "the command line did not answer `{command}` within {ANSWER_LIMIT:?}; it said {lines:?}"
         )))
     }
 
@@ -93,7 +105,7 @@ impl Client {
             match self.lines.recv_timeout(left) {
                 Ok(line) if line.starts_with("WatchedEvent ") => self.events.push(line),
                 Ok(line) if line.is_empty() || line == "WATCHER::" => (),
-                Ok(line) if line == MARK_COMPLAINT && std::mem::take(&mut self.after_mark) => (),
+                Ok(line) if line == MARK_COMPLAINT && std::mem::take(&mut self.complains) => (),
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
             }
