@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: compares Apache ZooKeeper and Pole on this machine.
 //!
-//! Prints the table, and writes it to `target/bench/report.md`. The exit code is 1 if Pole misses a goal. The
-//! products alternate, so that other load on the machine affects both; only ratios within one run are meaningful. One
-//! product runs at a time, and each round has new servers on an empty disk.
+//! Prints the table, and writes it to `target/bench/report.md`, with pictures of the curves beside it. The exit code is 1
+//! if Pole misses a goal. The products alternate, so that other load on the machine affects both; only ratios within one
+//! run are meaningful. One product runs at a time, and each round has new servers on an empty disk.
 //!
 //! The measurements are in `three_servers`, `arrivals`, `tree`, `leader_loss` and `scaling`, the goals in `metric`. `elect`
 //! is a benchmark of its own: `pole-elect` against other libraries. So is `growth`: how the figures change with the size.
@@ -13,6 +13,7 @@ mod elect;
 mod growth;
 mod leader_loss;
 mod metric;
+mod pictures;
 mod report;
 mod scaling;
 mod three_servers;
@@ -141,6 +142,10 @@ fn compare(choice: Choice, rows: &[Row], rounds: usize, plan: Plan) -> Result<Ex
     fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
     let path = folder.join("report.md");
     fs::write(&path, report.markdown()).map_err(|why| Failure::io("write", &path, &why))?;
+    for (name, svg) in pictures::all(&samples) {
+        let path = folder.join(name);
+        fs::write(&path, svg).map_err(|why| Failure::io("write", &path, &why))?;
+    }
     println!("\n{}\nwritten to {}", report.text(), path.display());
     Ok(ExitCode::from(u8::from(report.misses() > 0)))
 }

@@ -205,7 +205,7 @@ impl Metric {
         match self {
             Self::WriteCpu | Self::ReadCpu => Goal::Part(1.0 / 3.0),
             Self::WriteRate | Self::ReadRate => Goal::Times(3.0),
-            Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => Goal::Part(0.6),
+            Self::LeaderP50 | Self::LeaderP99 | Self::FollowerP50 | Self::FollowerP99 => Goal::Part(0.5),
             Self::Kill => Goal::PartAndMax(0.1, 50.0),
             Self::Freeze => Goal::Max(1000.0),
             Self::MemoryFresh => Goal::Part(0.125),
@@ -214,10 +214,11 @@ impl Metric {
             Self::Scaling => Goal::Min(1.7),
             Self::WriteP50 | Self::WriteP99 | Self::ReadP50 | Self::ReadP99 | Self::DiskP50 => Goal::Informative,
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Informative,
+            Self::CurveP50(1) => Goal::Part(0.5),
+            Self::CurveP50(2..=30) => Goal::Part(0.4),
             Self::LoneCpu | Self::CurveP50(_) | Self::CurveP99(_) | Self::CurveCpu(_) => Goal::Informative,
-            Self::ArrivalsP50(_) | Self::ArrivalsP99(_) | Self::ArrivalsCpu(_) | Self::ArrivalsSyncs(_) => {
-                Goal::Informative
-            }
+            Self::ArrivalsCpu(_) => Goal::Part(0.25),
+            Self::ArrivalsP50(_) | Self::ArrivalsP99(_) | Self::ArrivalsSyncs(_) => Goal::Informative,
             Self::ObserversP50(_) | Self::ObserversP99(_) | Self::ObserversLeaderCpu(_) => Goal::Informative,
             Self::ObserversBytes(_) => Goal::Informative,
         }
