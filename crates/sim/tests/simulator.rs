@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use pole_sim::{MS, Mark, Marks, SECOND, Setup, World};
+use pole_types::{Membership, ServerId, Voters};
 
 /// The whole trace of a seed.
 fn trace(seed: u64) -> String {
@@ -100,4 +101,35 @@ fn after_a_crash_with_reset_connections_the_next_leader_commits_within_fifteen_m
         world.run_until(world.now() + MS / 10);
     }
     assert!(world.last_committed().epoch() > epoch, "no commit within 15 ms");
+}
+
+#[test]
+fn fifty_observers_cost_the_leader_a_few_messages_each_and_an_election_no_time() {
+    let run = |observers: u64| {
+        let mut setup = Setup::lan(4, 3 + observers as usize);
+        let voters = Voters::new((1..=3).map(ServerId));
+        setup.members = Membership::new(voters, (4..4 + observers).map(ServerId));
+        (setup.clients, setup.think_time) = (6, 5 * MS);
+        let mut world = World::new(setup, None);
+        world.run_until(4 * SECOND);
+        assert!(world.all_serve());
+        let leader = world.leader().expect("a leader after four seconds");
+        let (epoch, crashed) = (world.last_committed().epoch(), world.now());
+        world.kill(leader);
+        while world.last_committed().epoch() == epoch && world.now() < crashed + SECOND {
+            world.run_until(world.now() + MS / 10);
+        }
+        let pause = world.now() - crashed;
+        let report = world.into_report();
+        assert_eq!(report.failure, None);
+        let count = |names: [&str; 3]| names.iter().filter_map(|name| report.messages.get(name)).sum::<u64>() as f64;
+        (count(["Propose", "Commit", "Ack"]) / report.writes as f64, pause)
+    };
+    let ((alone, _), (with_observers, pause)) = (run(0), run(50));
+    let each = (with_observers - alone) / 50.0;
+    assert!(
+        (1.0..=3.2).contains(&each),
+        "{each} messages for each write and observer: a proposal, its acknowledgement, a commit"
+    );
+    assert!(pause <= 20 * MS, "no commit for {} ms", pause / MS);
 }
