@@ -183,8 +183,10 @@ impl Leading {
     /// The fresh promises of voters that count. A server without a history may have been wiped, so it does not count beside
     /// servers that have one. There are two exceptions in which the ensemble was interrupted at its first start and no
     /// minority was wiped: a quorum has no history, or all voters have promised (then whatever was committed is among
-    /// their histories).
-    fn promises(&self, voters: &Voters) -> BTreeMap<ServerId, &Promise> {
+    /// their histories). Neither holds once the members were changed: that is history, and these voters may not be the
+    /// present ones. A wiped server that hears only of an old change, after which it was the only voter, would lead alone.
+    fn promises(&self, state: &State) -> BTreeMap<ServerId, &Promise> {
+        let voters = state.voters();
         let of_voters = self.peers.iter().filter(|(id, _)| voters.contains(**id));
         let fresh = of_voters.filter_map(|(id, peer)| match &peer.stage {
             PeerStage::Promised(promise) if promise.fresh => Some((*id, promise)),
@@ -198,7 +200,8 @@ impl Leading {
         });
         let all: BTreeMap<_, _> = fresh.collect();
         let blank = all.iter().filter(|(_, promise)| promise.blank).map(|(id, _)| *id);
-        match voters.is_quorum(blank) || all.len() == voters.len() {
+        let is_first_start = state.members.version() == Zxid::ZERO;
+        match is_first_start && (voters.is_quorum(blank) || all.len() == voters.len()) {
             true => all,
             false => all.into_iter().filter(|(_, promise)| !promise.blank).collect(),
         }

@@ -106,6 +106,22 @@ fn a_leader_that_pulls_a_change_waits_for_promises_of_the_new_voters_and_may_fin
 }
 
 #[test]
+fn a_wiped_server_that_hears_of_an_old_change_does_not_lead_alone() {
+    // It was the only voter once. Since then others were added, and went on without it.
+    let lead = |mut zab: Zab| {
+        let mut out = Vec::new();
+        zab.lead(ROUND, [], &mut out);
+        (1..4).for_each(|ticket| zab.written(Ticket(ticket), &mut out));
+        zab.phase()
+    };
+    let blank = |ids: &[u64]| Zab::new(ME, voters(ids), Limits::default(), Recovered::blank());
+    let mut wiped = blank(&[1, 2, 3]);
+    wiped.learn_members(voters(&[1]).into(), Zxid::new(Epoch(24), 18), &mut Vec::new());
+    assert_eq!(lead(wiped), Phase::Promising);
+    assert_eq!(lead(blank(&[1])), Phase::Established, "a new ensemble of one");
+}
+
+#[test]
 fn a_change_that_is_truncated_is_undone() {
     let mut zab = server(vec![entry(1, b"a"), entry(2, b"voters145")], Limits::default());
     let mut out = Vec::new();

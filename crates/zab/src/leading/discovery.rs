@@ -86,7 +86,7 @@ impl Leading {
     /// Whether the promises missing for a quorum may still arrive: from ourselves, and from followers that were asked
     /// and for which `is_alive` returns true.
     pub(crate) fn awaits_promises_of(&self, state: &State, is_alive: impl Fn(ServerId) -> bool) -> bool {
-        let promised: BTreeSet<_> = self.promises(state.voters()).into_keys().collect();
+        let promised: BTreeSet<_> = self.promises(state).into_keys().collect();
         let asked = self.peers.iter().filter(|(_, peer)| peer.stage == PeerStage::PromiseRequested).map(|(id, _)| *id);
         let awaited: BTreeSet<_> = asked.filter(|id| *id == state.me || is_alive(*id)).collect();
         !awaited.is_empty() && state.voters().is_quorum(promised.union(&awaited).copied())
@@ -163,7 +163,7 @@ impl Leading {
     /// Chooses the best history among a quorum of promises, ours included, as the one to continue.
     pub(super) fn try_choose_history(&mut self, state: &mut State, out: &mut Vec<Output>) {
         let Some((source, last)) = self.best_history(state) else { return };
-        let counted: Vec<_> = self.promises(state.voters()).into_keys().collect();
+        let counted: Vec<_> = self.promises(state).into_keys().collect();
         self.promised.clear();
         counted.iter().for_each(|id| self.peer(*id).counts = true);
         out.push(Output::Promised { epoch: self.epoch });
@@ -180,7 +180,7 @@ impl Leading {
     /// without a quorum.
     fn best_history(&self, state: &State) -> Option<(ServerId, Zxid)> {
         let me = state.me;
-        let promises = self.promises(state.voters());
+        let promises = self.promises(state);
         let we_promised = matches!(self.peers[&me].stage, PeerStage::Promised(_));
         if !we_promised || !state.voters().is_quorum(promises.keys().copied()) {
             return None;

@@ -169,7 +169,7 @@ impl Leading {
         let own = state.promise(self.epoch, true);
         self.step = Step::Promising;
         self.peer(state.me).stage = PeerStage::Promised(own);
-        let remaining = self.promises(state.voters()).into_keys();
+        let remaining = self.promises(state).into_keys();
         if state.voters().is_quorum(remaining) {
             self.try_choose_history(state, out);
         } else {
