@@ -40,7 +40,7 @@ fn chore(args: &[String]) -> Result<ExitCode, Failure> {
         "sim" => programs::run("pole-sim", "sim", rest),
         "model" => programs::run("pole-model", "model", rest),
         "failover" => programs::run("pole-sim", "failover", rest),
-        "attack" | "bench" | "compat" | "ensemble" | "replace" | "soak" => {
+        "attack" | "bench" | "compat" | "ensemble" | "replace" | "soak" | "timeline" => {
             programs::run("pole-harness", "harness", args)
         }
         "mutants" => mutants::run(rest),
@@ -67,7 +67,7 @@ usage: cargo xtask CHORE [ARGUMENTS]
   model [--minutes M]     the model checker on election and agreement
   failover                how long a leader change takes, in the simulator
   bench [--rounds 5]      Apache ZooKeeper and Pole side by side, and which goals are reached
-      [--only writes,reads,latency,curve,kill,freeze,memory,start,sessions,scaling,elect]
+      [--only writes,reads,latency,curve,arrivals,observers,kill,freeze,memory,start,sessions,scaling,elect]
       [--product apache|pole|both] [--quick]
   bench --only growth     the same for growing numbers of znodes, sessions, watches, children and servers
       [--curves znodes,sessions,watches,children,servers] [--sizes N,N] [--product apache|pole|both] [--quick]
@@ -78,6 +78,8 @@ usage: cargo xtask CHORE [ARGUMENTS]
       [--pause-ms 1000] [--leader-pause-ms 100]
   attack [NAME...]        real servers under attack, and how the other clients fare
       [--list] [--quick]
+  timeline [--via leader|follower] [--writes 500]
+                          where a write waits: each step of three servers at its median time
   ensemble [--product apache|pole] [--servers 3] [--config LINE]
                           real servers on loopback, until the input ends
   compat [--part kazoo|tls|cli|curator|failover|c|sasl|kerberos|rust|storage|elect|move|apps|ci]

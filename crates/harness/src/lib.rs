@@ -9,6 +9,7 @@
 //! - [`network`] puts TCP proxies between servers and clients, so that links can be cut, slowed and reset.
 //! - [`replace`] replaces all servers of an ensemble under load.
 //! - [`soak`] kills and stops servers under load and checks everything that clients observed.
+//! - [`timeline`] draws the way of a write through three servers.
 //! - [`tls`] makes certificates for the secure ports of an ensemble.
 //!
 //! ```no_run
@@ -38,6 +39,7 @@ pub mod network;
 pub mod replace;
 pub mod rng;
 pub mod soak;
+pub mod timeline;
 pub mod tls;
 
 use pole_command::{self as command, Failure, arguments};

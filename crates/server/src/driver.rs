@@ -41,6 +41,7 @@ use crate::peer::{Arrival, Delays, Inbox, Peers};
 use crate::server::addresses;
 use crate::shared::{Shared, SharedTree};
 use crate::tally::RequestKind;
+use crate::timeline;
 
 /// Runs the node and carries out its effects.
 pub(crate) struct Driver {
@@ -223,8 +224,10 @@ impl Driver {
 
     /// Sends the messages queued for other servers.
     fn flush(&mut self) {
-        if let Some(peers) = &mut self.peers {
-            peers.flush();
+        if let Some(peers) = &mut self.peers
+            && peers.flush()
+        {
+            timeline::step("has sent to other servers");
         }
     }
 
@@ -236,12 +239,16 @@ impl Driver {
         let mut effects = mem::take(&mut self.effects);
         self.contract.events(&self.events);
         let status = &self.shared.status;
-        self.events.iter().for_each(|event| self.meter.event(event, now, status));
+        for event in &self.events {
+            timeline::event(event);
+            self.meter.event(event, now, status);
+        }
         self.node.step_all(self.events.drain(..), now, &mut effects);
         self.meter.follow(self.node.serving(), self.node.zab().committed());
         self.contract.given(&effects);
         for effect in effects.drain(..) {
             self.contract.carried_out(&effect);
+            timeline::effect(&effect);
             self.carry_out(effect, now);
         }
         self.effects = effects;
@@ -275,6 +282,7 @@ impl Driver {
             return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
         }
         let began = Instant::now();
+        timeline::step("writes and syncs its log");
         if let Some(through) = self.disk.write_here(&mut self.writes) {
             self.write_took = (self.write_took * 7 + began.elapsed()) / 8;
             self.events.push(Event::Written { through });
@@ -480,8 +488,12 @@ impl Driver {
         self.node.machine_mut().store_mut().publish();
         self.contract.published();
         let at = self.shared.call_context();
+        let has_replies = !self.dirty.is_empty();
         for handle in self.dirty.drain(..) {
             handle.flush(at);
+        }
+        if has_replies {
+            timeline::step("has sent to its client");
         }
     }
 }

@@ -52,6 +52,7 @@ mod shared;
 mod status;
 mod tally;
 mod threads;
+mod timeline;
 pub mod tls;
 mod topology;
 

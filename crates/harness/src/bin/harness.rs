@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use pole_command::Failure;
 use pole_harness::client::crowd;
-use pole_harness::{attack, bench, compat, ensemble, replace, soak};
+use pole_harness::{attack, bench, compat, ensemble, replace, soak, timeline};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,8 +27,9 @@ fn run(args: &[String]) -> Result<ExitCode, Failure> {
         "ensemble" => ensemble::run(rest),
         "replace" => replace::run(rest),
         "soak" => soak::run(rest),
+        "timeline" => timeline::run(rest),
         other => Err(Failure::Usage(format!("there is no tool called `{other}`\n{USAGE}"))),
     }
 }
 
-const USAGE: &str = "usage: harness attack|bench|compat|ensemble|replace|soak [ARGUMENTS]";
+const USAGE: &str = "usage: harness attack|bench|compat|ensemble|replace|soak|timeline [ARGUMENTS]";

@@ -27,6 +27,7 @@ use crate::limits::Limit;
 use crate::mailbox::Command;
 use crate::shared::Shared;
 use crate::tally::RequestKind;
+use crate::timeline;
 
 /// The task of one connection.
 pub(crate) struct Connection<R, W> {
@@ -203,6 +204,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 if read? == 0 {
                     return Err(CloseReason::ByClient.into());
                 }
+                timeline::step("reads from its client");
             }
         }
         Ok(())

@@ -46,6 +46,8 @@ pub mod target {
     pub const ADMIN: &str = "pole::admin";
     /// Start, configuration, limits of the process, stop.
     pub const SERVER: &str = "pole::server";
+    /// The steps of every write, at the level `trace` (see `timeline`).
+    pub const TIMELINE: &str = "pole::timeline";
 }
 
 /// Sends all events of this process to standard error, in the form and with the filter of this configuration. Has no

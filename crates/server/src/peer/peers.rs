@@ -92,13 +92,16 @@ impl Peers {
         }
     }
 
-    /// Writes the queued messages of each link, as far as its socket has room. A task writes the rest.
-    pub fn flush(&mut self) {
-        for key in std::mem::take(&mut self.unflushed) {
+    /// Writes the queued messages of each link, as far as its socket has room. A task writes the rest. Returns whether there
+    /// were any.
+    pub fn flush(&mut self) -> bool {
+        let unflushed = std::mem::take(&mut self.unflushed);
+        for key in &unflushed {
             if let Some(link) = self.hub.link(key.0, key.1) {
                 link.flush(&self.hub);
             }
         }
+        !unflushed.is_empty()
     }
 
     /// Closes a link without an event. Nothing of it arrives any more, including what is in the inbox. It is reopened
