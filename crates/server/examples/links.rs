@@ -160,6 +160,7 @@ async fn linked() -> (Server, Server) {
             tls,
             secret: None,
             delays,
+            observer_delay: Duration::ZERO,
             limits,
             counters: Default::default(),
         };

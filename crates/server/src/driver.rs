@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pole_node::{ClientId, Contract, Effect, Event, Node, ReplySizes, Timer, Znodes};
+use pole_node::{ClientId, Contract, Effect, Event, Message, Node, ReplySizes, Timer, Znodes};
 use pole_storage::Writer;
 use pole_tree::Tree;
 use pole_types::{Span, Time, Zxid};
@@ -274,12 +274,15 @@ impl Driver {
             | DiskOp::Checkpoint(_) => usize::MAX,
         };
         let [(_, op)] = &self.writes[..] else {
-            return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
+            if !self.writes.is_empty() {
+                self.disk.write_all(self.writes.drain(..));
+            }
+            return;
         };
         if entries(op) > INLINE_ENTRIES_MAX || self.write_took > INLINE_WRITE_MAX {
             // The average decays, so that a write on this thread is retried from time to time.
             self.write_took = self.write_took * 31 / 32;
-            return self.writes.drain(..).for_each(|(ticket, op)| self.disk.write(ticket, op));
+            return self.disk.write_all(self.writes.drain(..));
         }
         let began = Instant::now();
         timeline::step("writes and syncs its log");
@@ -304,8 +307,9 @@ impl Driver {
     }
 
     async fn wait(&mut self) {
-        let next =
-            self.timers.values().copied().chain(self.hand_over_deadline).min().map(|at| self.shared.clock.instant(at));
+        let timers = self.timers.values().copied().chain(self.hand_over_deadline).min();
+        let timers = timers.map(|at| self.shared.clock.instant(at));
+        let next = timers.into_iter().chain(self.peers.as_ref().and_then(Peers::next_flush)).min();
         let sleep = async {
             match next {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -365,7 +369,12 @@ impl Driver {
         self.events.push(match arrival {
             Arrival::Up { peer, channel, .. } => Event::LinkUp { peer, channel },
             Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
-            Arrival::Received { from, channel, message } => Event::Received { from, channel, message },
+            Arrival::Received { from, channel, message } => {
+                if let (Message::Forward { .. }, Some(peers)) = (&message, &mut self.peers) {
+                    peers.forwarded(from);
+                }
+                Event::Received { from, channel, message }
+            }
             Arrival::Note { text } => return warn!(target: PEER, what = text, "peer"),
         });
     }

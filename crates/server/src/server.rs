@@ -360,6 +360,7 @@ fn peer_config(config: &Config, shared: &Shared) -> Result<Option<PeerConfig>, S
         secret,
         counters: Arc::clone(&shared.status.peers),
         delays: delays.map(|emulation| Delays::of(&emulation.topology, me, me.0)),
+        observer_delay: Duration::from_millis(config.pole.observer_delay_ms),
         limits: PeerLimits::for_settings(
             usize::try_from(config.clients.request_bytes_max).unwrap_or(usize::MAX),
             config.node().retain_bytes,

@@ -62,11 +62,16 @@ impl Writer {
 
     /// Queues an operation. [`Event::Written`] reports when it is durable.
     pub fn write(&self, ticket: Ticket, op: DiskOp) {
-        self.shared.enqueue([(ticket, op)]);
+        self.write_all([(ticket, op)]);
+    }
+
+    /// Queues operations, in the order of their tickets. They share a sync.
+    pub fn write_all(&self, ops: impl IntoIterator<Item = (Ticket, DiskOp)>) {
+        self.shared.enqueue(ops);
     }
 
     /// Carries out the operations on this thread if the disk is idle, and returns the last ticket: everything up to it
-    /// is durable, and no event reports that. If the disk is busy, the operations are queued as by [`Self::write`], and
+    /// is durable, and no event reports that. If the disk is busy, the operations are queued as by [`Self::write_all`], and
     /// `None` is returned. This is for a server with little load: two thread switches can cost as much as the sync.
     pub fn write_here(&self, ops: &mut Vec<(Ticket, DiskOp)>) -> Option<Ticket> {
         let mut disk = match self.shared.disk.try_lock() {

@@ -628,6 +628,8 @@ settings! {
                 _ => Some(DIRECT_ACKS_MARGIN),
             },
             "Whether a follower that forwarded a write is told by every server that has it on disk, so that it need not wait for the leader to announce the commit. `auto`: where the measured round trips say that its clients gain more than a millisecond; `on`: where they gain anything. The leader's setting counts, and the oracles score a server with its own.";
+        Pole "pole.observerDelayMs", Number(0, 1_000), "10" => observer_delay_ms: u64 = Values::count,
+            "Milliseconds that proposals and commits to an observer wait for others, unless its own clients write. An observer then costs the leader and its disk little at any rate of writes, and its clients see changes that much later. 0: they are sent at once.";
         Pole "pole.diffRetainMb", Number(1, 65_536), "32" => diff_retain_mb: u64 = Values::count,
             "Megabytes of log kept in memory to bring others level.";
         Pole "pole.awakeMs", Unused( "no thread keeps a processor busy between writes any more; this key is refused from the next release on", ), "",

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use pole_tree::Server;
 use pole_types::{Membership, ServerId};
@@ -33,6 +34,8 @@ pub struct PeerConfig {
     pub secret: Option<PeerSecret>,
     /// Emulated delays (`pole.topology`), for tests and `pole up` only.
     pub delays: Option<Delays>,
+    /// How long messages to observers wait for others at most.
+    pub observer_delay: Duration,
     /// Limits on memory.
     pub limits: PeerLimits,
     /// Counters for the metrics.

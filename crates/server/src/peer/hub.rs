@@ -42,7 +42,7 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(config: PeerConfig, inbox: Inbox) -> Self {
-        let PeerConfig { me, members, peers: _, changing, listen: _, tls, secret, delays, limits, counters } = config;
+        let PeerConfig { me, members, changing, tls, secret, delays, limits, counters, .. } = config;
         Self {
             me,
             // Members that change come and go one by one, so servers that differ must be able to talk.

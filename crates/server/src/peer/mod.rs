@@ -18,6 +18,7 @@
 //! ```
 
 mod alarm;
+mod batching;
 pub mod codec;
 mod config;
 mod delay;

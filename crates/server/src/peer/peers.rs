@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Instant;
 
 use pole_node::{Channel, Message};
 use pole_types::{Membership, ServerId};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, spawn_local};
 
+use super::batching::Batching;
 use super::config::{Listen, PeerAddress, PeerConfig, PeerError};
 use super::delay::Delays;
 use super::hub::Hub;
@@ -24,8 +26,9 @@ use super::{dial, listen};
 pub struct Peers {
     hub: Rc<Hub>,
     listen: Listen,
-    /// Links with messages queued since the last flush.
+    /// Links with messages queued since the last flush, without those that wait.
     unflushed: BTreeSet<(ServerId, Channel)>,
+    batching: Batching,
     /// The tasks that listen.
     tasks: Vec<AbortHandle>,
     /// The tasks that dial members, and the address that each was started for.
@@ -49,12 +52,13 @@ pub async fn open(config: PeerConfig, inbox: Inbox) -> Result<Peers, PeerError> 
         election: at(&election, "election", config.listen.election)?,
     };
     let (members, addresses) = (config.members.clone(), config.peers.clone());
+    let batching = Batching::new(config.observer_delay);
     let hub = Rc::new(Hub::new(config, inbox));
     let tasks = vec![
         spawn_local(listen::keep_listening(Rc::clone(&hub), quorum, Channel::Quorum)).abort_handle(),
         spawn_local(listen::keep_listening(Rc::clone(&hub), election, Channel::Election)).abort_handle(),
     ];
-    let mut peers = Peers { hub, listen, unflushed: BTreeSet::new(), tasks, dialling: BTreeMap::new() };
+    let mut peers = Peers { hub, listen, unflushed: BTreeSet::new(), batching, tasks, dialling: BTreeMap::new() };
     peers.set_members(&members, addresses);
     Ok(peers)
 }
@@ -63,6 +67,7 @@ impl Peers {
     /// Connects to these members from now on. Connections to others stay until they end, since their servers may not have
     /// heard yet that they do not belong to the ensemble any more.
     pub fn set_members(&mut self, members: &Membership, addresses: BTreeMap<ServerId, PeerAddress>) {
+        self.batching.set_members(members);
         let me = self.hub.me;
         let linked: BTreeMap<_, _> = addresses.into_iter().filter(|(id, _)| members.are_linked(me, *id)).collect();
         self.dialling.retain(|(peer, _), (address, task)| {
@@ -84,18 +89,35 @@ impl Peers {
         }
     }
 
-    /// Queues a message; [`Peers::flush`] writes it. It is dropped if the link is down or there is no such peer.
+    /// Queues a message; [`Peers::flush`] writes it, perhaps a little later if it is for an observer. It is dropped if the link
+    /// is down or there is no such peer.
     pub fn send(&mut self, to: ServerId, channel: Channel, message: &Message) {
         if let Some(link) = self.hub.link(to, channel) {
             link.send(&self.hub, message);
-            self.unflushed.insert((to, channel));
+            if !self.batching.waits(to, channel, message, Instant::now) {
+                self.unflushed.insert((to, channel));
+            }
         }
+    }
+
+    /// This server has forwarded requests of its clients, which wait for the answers.
+    pub fn forwarded(&mut self, from: ServerId) {
+        self.batching.forwarded(from, Instant::now());
+    }
+
+    /// When [`Peers::flush`] has to be called next for messages that wait.
+    #[must_use]
+    pub fn next_flush(&self) -> Option<Instant> {
+        self.batching.deadline()
     }
 
     /// Writes the queued messages of each link, as far as its socket has room. A task writes the rest. Returns whether there
     /// were any.
     pub fn flush(&mut self) -> bool {
-        let unflushed = std::mem::take(&mut self.unflushed);
+        let mut unflushed = std::mem::take(&mut self.unflushed);
+        if self.batching.deadline().is_some() {
+            unflushed.extend(self.batching.due(Instant::now()).map(|id| (id, Channel::Quorum)));
+        }
         for key in &unflushed {
             if let Some(link) = self.hub.link(key.0, key.1) {
                 link.flush(&self.hub);

@@ -105,6 +105,7 @@ fn ensemble(servers: u64) -> Vec<PeerConfig> {
         tls: None,
         secret: None,
         delays: None,
+        observer_delay: Duration::ZERO,
         limits: PeerLimits::default(),
         counters: Default::default(),
     };
