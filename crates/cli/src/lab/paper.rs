@@ -125,8 +125,9 @@ fn summary_of_real(real: &RealSummary) -> String {
     if let Some((first, place)) = &real.first_write {
         let _ = writeln!(
             text,
-            "  First write after a crash: at most {:.1} round trips of the quorum, {:.0} ms ({place}).",
-            first.round_trips, first.ms
+            "  First write after a crash: at most {:.1} round trips of the quorum, {:.0} ms ({place}); longest write there {:.0} ms, {:.1} \
+             round trips of its client.",
+            first.round_trips, first.ms, first.longest_ms, first.longest_round_trips
         );
     }
     let _ = writeln!(

@@ -46,9 +46,18 @@ pub(super) struct Crash {
     pub(super) after_ns: u64,
     pub(super) sites: Vec<Site>,
     pub(super) course: Vec<LatencyPoint>,
-    /// By server: the time from the crash to the first reply to a write that its clients sent after it.
     #[serde(default)]
-    pub(super) first_replies_ns: Vec<(u64, u64)>,
+    pub(super) pauses: Vec<Pause>,
+}
+
+/// How the clients of one server met the crash: the writes that they sent in the second after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Pause {
+    pub(super) server: u64,
+    /// From the crash to the first reply.
+    pub(super) first_reply_ns: u64,
+    /// The longest that one of these writes took.
+    pub(super) longest_ns: u64,
 }
 
 /// The requests of the clients of one site, before or after the crash.
@@ -115,18 +124,21 @@ pub(super) fn crash(experiment: &Experiment, outcome: &Outcome, with_course: boo
         after_ns: mean_ns(outcome.after.iter()),
         sites: latencies,
         course,
-        first_replies_ns: first_replies_ns(outcome),
+        pauses: pauses(outcome),
     }
 }
 
-fn first_replies_ns(outcome: &Outcome) -> Vec<(u64, u64)> {
-    let mut first = BTreeMap::new();
-    for sample in outcome.all.iter().filter(|sample| sample.asked >= outcome.crash) {
+fn pauses(outcome: &Outcome) -> Vec<Pause> {
+    let mut pauses: BTreeMap<u64, Pause> = BTreeMap::new();
+    let soon_after = outcome.crash..outcome.crash + SECOND;
+    for sample in outcome.all.iter().filter(|sample| soon_after.contains(&sample.asked)) {
         let replied = sample.asked + sample.took - outcome.crash;
-        let earliest = first.entry(sample.home).or_insert(replied);
-        *earliest = replied.min(*earliest);
+        let first = Pause { server: sample.home, first_reply_ns: replied, longest_ns: 0 };
+        let pause = pauses.entry(sample.home).or_insert(first);
+        pause.first_reply_ns = pause.first_reply_ns.min(replied);
+        pause.longest_ns = pause.longest_ns.max(sample.took);
     }
-    first.into_iter().collect()
+    pauses.into_values().collect()
 }
 
 fn sites(experiment: &Experiment) -> Vec<String> {

@@ -205,30 +205,29 @@ pub struct RealRow {
     pub first_write: Option<FirstWrite>,
 }
 
-/// How long after a crash the first write that was sent after it is answered.
+/// How clients meet a crash: the writes that they send in the second after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirstWrite {
-    /// At any server, in milliseconds.
+    /// From the crash to the first reply at any server, in milliseconds.
     pub ms: f64,
     /// The same in round trips between the new leader and its quorum.
     pub round_trips: f64,
-    /// At the server whose clients waited longest for their distance, in milliseconds.
-    pub last_ms: f64,
-    /// The same in round trips between that server and the new leader, or of its quorum if those are longer.
-    pub last_round_trips: f64,
+    /// The longest that a write took, compared with the distance of its client, in milliseconds.
+    pub longest_ms: f64,
+    /// The same in round trips between its server and the new leader, or of the quorum if those are longer.
+    pub longest_round_trips: f64,
 }
 
 impl FirstWrite {
     fn of(run: &Crash, topology: &Topology) -> Option<Self> {
         let quorum_ms = Formula::after_crash(topology).consensus_ms(run.winner);
-        let of_server = |(server, ns): &(u64, u64)| {
-            let distance_ms = topology.rtt(*server, run.winner).map_or(0.0, ms);
-            (ms(*ns), ms(*ns) / quorum_ms.max(distance_ms))
-        };
-        let servers = || run.first_replies_ns.iter().map(of_server);
-        let (first_ms, _) = servers().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let (last_ms, last_round_trips) = servers().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Self { ms: first_ms, round_trips: first_ms / quorum_ms, last_ms, last_round_trips })
+        let first_ms = ms(run.pauses.iter().map(|pause| pause.first_reply_ns).min()?);
+        let longest = run.pauses.iter().map(|pause| {
+            let distance_ms = topology.rtt(pause.server, run.winner).map_or(0.0, ms);
+            (ms(pause.longest_ns), ms(pause.longest_ns) / quorum_ms.max(distance_ms))
+        });
+        let (longest_ms, longest_round_trips) = longest.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Self { ms: first_ms, round_trips: first_ms / quorum_ms, longest_ms, longest_round_trips })
     }
 }
 
@@ -382,8 +381,8 @@ pub(super) fn real_csv(real: &Real, rows: &[RealRow]) -> String {
         let first_write = first_write.map_or_else(
             || ",,,".to_owned(),
             |first| {
-                let FirstWrite { ms, round_trips, last_ms, last_round_trips } = first;
-                format!("{ms:.1},{round_trips:.2},{last_ms:.1},{last_round_trips:.2}")
+                let FirstWrite { ms, round_trips, longest_ms, longest_round_trips } = first;
+                format!("{ms:.1},{round_trips:.2},{longest_ms:.1},{longest_round_trips:.2}")
             },
         );
         let _ = writeln!(
@@ -450,7 +449,7 @@ const TABLE: [(&str, Share); 6] = [
 ];
 
 /// The columns of real.csv after those of paper.csv.
-pub const REAL_MORE: &str = "source,before_ms,before_predicted_ms,before_deviation_percent,simulated_winner,simulated_ms,constant_ms,rate,requests,first_write_ms,first_write_round_trips,last_first_write_ms,last_first_write_round_trips";
+pub const REAL_MORE: &str = "source,before_ms,before_predicted_ms,before_deviation_percent,simulated_winner,simulated_ms,constant_ms,rate,requests,first_write_ms,first_write_round_trips,longest_write_ms,longest_write_round_trips";
 
 /// The largest deviation of a latency on real servers from the formula or from the paper.
 pub(super) const REAL_LIMIT_PERCENT: f64 = 15.0;
