@@ -17,7 +17,7 @@ use pole_topology::{PRESETS, Topology};
 use super::experiment::{Experiment, Outcome};
 use super::figures::{Case, Figure, ORACLES, Share};
 use super::formula::Formula;
-use super::job::{Crash, crash};
+use super::job::{Crash, Pause, crash};
 use super::rows::{Agreement, PAPER_HEAD, PaperComparison, Row, compare_with_paper, deviation, median, ms, paper_line};
 use super::scale::Scale;
 use super::study::farthest;
@@ -210,7 +210,7 @@ pub struct RealRow {
 pub struct FirstWrite {
     /// From the crash to the first reply at any server, in milliseconds.
     pub ms: f64,
-    /// The same in round trips between the new leader and its quorum.
+    /// The same in round trips between the new leader and its quorum, or that server if it is farther away.
     pub round_trips: f64,
     /// The longest that a write took, compared with the distance of its client, in milliseconds.
     pub longest_ms: f64,
@@ -221,13 +221,13 @@ pub struct FirstWrite {
 impl FirstWrite {
     fn of(run: &Crash, topology: &Topology) -> Option<Self> {
         let quorum_ms = Formula::after_crash(topology).consensus_ms(run.winner);
-        let first_ms = ms(run.pauses.iter().map(|pause| pause.first_reply_ns).min()?);
-        let longest = run.pauses.iter().map(|pause| {
-            let distance_ms = topology.rtt(pause.server, run.winner).map_or(0.0, ms);
-            (ms(pause.longest_ns), ms(pause.longest_ns) / quorum_ms.max(distance_ms))
-        });
+        let round_trip_ms = |pause: &Pause| quorum_ms.max(topology.rtt(pause.server, run.winner).map_or(0.0, ms));
+        let first = run.pauses.iter().min_by_key(|pause| pause.first_reply_ns)?;
+        let round_trips = ms(first.first_reply_ns) / round_trip_ms(first);
+        let longest =
+            run.pauses.iter().map(|pause| (ms(pause.longest_ns), ms(pause.longest_ns) / round_trip_ms(pause)));
         let (longest_ms, longest_round_trips) = longest.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Self { ms: first_ms, round_trips: first_ms / quorum_ms, longest_ms, longest_round_trips })
+        Some(Self { ms: ms(first.first_reply_ns), round_trips, longest_ms, longest_round_trips })
     }
 }
 
