@@ -48,8 +48,17 @@ struct Asked {
 /// A step of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
+    /// In the log: microseconds of the wall clock. In a [`Lane`]: since the request.
     at: u64,
     name: String,
+}
+
+/// What a server usually does in a write: the most frequent sequence of steps, each at its median time.
+struct Lane {
+    server: String,
+    steps: Vec<Step>,
+    /// How many of the writes have this sequence.
+    share_percent: usize,
 }
 
 /// Runs `cargo xtask timeline`.
@@ -71,7 +80,7 @@ pub fn run(args: &[String]) -> Result<ExitCode, Failure> {
         if steps.is_empty() {
             return Err(Failure::Check(format!("{} has no step of a write", path.display())));
         }
-        lanes.push((format!("{} {role}", index + 1), typical(&steps, &asked)));
+        lanes.push(Lane::of(format!("{} {role}", index + 1), &steps, &asked));
     }
     let via = ensemble.servers()[server].id();
     println!("{} writes of 1 KiB, one at a time, via server {via}; medians", asked.len());
@@ -106,24 +115,23 @@ fn steps_of(log: &str) -> Vec<Step> {
     log.lines().filter_map(step).collect()
 }
 
-/// What a server usually does in a write: the most frequent sequence of steps, each with its median time since the request,
-/// and the share of the writes with this sequence in percent.
-fn typical(steps: &[Step], asked: &[Asked]) -> (Vec<(u64, String)>, usize) {
-    let mut by_sequence: BTreeMap<Vec<&str>, Vec<Vec<u64>>> = BTreeMap::new();
-    for (at, write) in asked.iter().enumerate() {
-        // What follows the reply still belongs to this write, until the next one is sent.
-        let end = asked.get(at + 1).map_or(write.replied, |next| next.sent);
-        let from = steps.partition_point(|step| step.at < write.sent);
-        let within = || steps[from..].iter().take_while(|step| step.at < end);
-        let times = within().map(|step| step.at - write.sent).collect();
-        by_sequence.entry(within().map(|step| step.name.as_str()).collect()).or_default().push(times);
+impl Lane {
+    fn of(server: String, steps: &[Step], asked: &[Asked]) -> Self {
+        let mut by_sequence: BTreeMap<Vec<&str>, Vec<Vec<u64>>> = BTreeMap::new();
+        for (at, write) in asked.iter().enumerate() {
+            // What follows the reply still belongs to this write, until the next one is sent.
+            let end = asked.get(at + 1).map_or(write.replied, |next| next.sent);
+            let from = steps.partition_point(|step| step.at < write.sent);
+            let within = || steps[from..].iter().take_while(|step| step.at < end);
+            let times = within().map(|step| step.at - write.sent).collect();
+            by_sequence.entry(within().map(|step| step.name.as_str()).collect()).or_default().push(times);
+        }
+        let (names, times) = by_sequence.into_iter().max_by_key(|(_, times)| times.len()).unwrap_or_default();
+        let at = |nth: usize| median(times.iter().map(|times| times[nth]));
+        let steps =
+            names.into_iter().enumerate().map(|(nth, name)| Step { at: at(nth), name: name.to_owned() }).collect();
+        Self { server, steps, share_percent: 100 * times.len() / asked.len().max(1) }
     }
-    let Some((names, times)) = by_sequence.into_iter().max_by_key(|(_, times)| times.len()) else {
-        return (Vec::new(), 0);
-    };
-    let share = 100 * times.len() / asked.len().max(1);
-    let at = |nth: usize| median(times.iter().map(|times| times[nth]));
-    (names.into_iter().enumerate().map(|(nth, name)| (at(nth), name.to_owned())).collect(), share)
 }
 
 fn median(values: impl Iterator<Item = u64>) -> u64 {
@@ -133,14 +141,14 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// A line for each step, a lane for the client and for each server.
-fn drawn(lanes: &[(String, (Vec<(u64, String)>, usize))], asked: &[Asked]) -> String {
+fn drawn(lanes: &[Lane], asked: &[Asked]) -> String {
     let replied = median(asked.iter().map(|write| write.replied - write.sent));
     let mut rows = vec![(0, 0, "sends its request"), (replied, 0, "has the reply")];
-    for (lane, (_, (steps, _))) in lanes.iter().enumerate() {
-        rows.extend(steps.iter().map(|(at, name)| (*at, lane + 1, name.as_str())));
+    for (number, lane) in lanes.iter().enumerate() {
+        rows.extend(lane.steps.iter().map(|step| (step.at, number + 1, step.name.as_str())));
     }
     rows.sort_by_key(|(at, _, _)| *at);
-    let names: Vec<&str> = std::iter::once("client").chain(lanes.iter().map(|(name, _)| name.as_str())).collect();
+    let names: Vec<&str> = std::iter::once("client").chain(lanes.iter().map(|lane| lane.server.as_str())).collect();
     let mut text = format!("{:>7}", "µs");
     for name in &names {
         let _ = write!(text, "  {name:^LANE$}");
@@ -153,8 +161,8 @@ fn drawn(lanes: &[(String, (Vec<(u64, String)>, usize))], asked: &[Asked]) -> St
         }
         let _ = writeln!(text, "  {} {name}", names[lane]);
     }
-    for (name, (_, share)) in lanes {
-        let _ = writeln!(text, "server {name}: {share} % of the writes took these steps");
+    for Lane { server, share_percent, .. } in lanes {
+        let _ = writeln!(text, "server {server}: {share_percent} % of the writes took these steps");
     }
     text
 }
@@ -195,11 +203,12 @@ mod tests {
         assert_eq!(steps.len(), 11);
         let mut sorted = steps.clone();
         sorted.sort_by_key(|step| step.at);
-        let lane = typical(&sorted, &asked);
-        let expected = [(11, "reads from its client".to_owned()), (450, "has sent to its client".to_owned())];
+        let lane = Lane::of("1 leader".to_owned(), &sorted, &asked);
+        let expected = [(11, "reads from its client"), (450, "has sent to its client")];
+        assert_eq!(lane.steps, expected.map(|(at, name)| Step { at, name: name.to_owned() }));
         // The third write has one step more, and the end of the last one is not known.
-        assert_eq!(lane, (expected.to_vec(), 60));
-        let text = drawn(&[("1 leader".to_owned(), lane)], &asked);
+        assert_eq!(lane.share_percent, 60);
+        let text = drawn(&[lane], &asked);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[1].ends_with("client sends its request") && lines[4].ends_with("1 leader has sent to its client"),
