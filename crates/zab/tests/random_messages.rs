@@ -68,13 +68,8 @@ impl Rng {
         let random_epoch = |rng: &mut Self| if rng.below(3) > 0 { zab.standing().accepted_epoch } else { rng.epoch() };
         let (epoch, last) = (random_epoch(self), random_position(self));
         // Later phases are reached too rarely by chance alone, so one message in eight is the next one of a correct run.
-        let kind = match zab.phase() {
-            Phase::Greeting if self.below(8) == 0 => 2,
-            Phase::Promised if self.below(8) == 0 => 11,
-            Phase::Joining if self.below(8) == 0 => 13,
-            Phase::Serving if self.below(8) == 0 => 17,
-            _ => self.below(21),
-        };
+        let next = NEXT_IN_ORDER.iter().find(|(phase, _)| *phase == zab.phase()).map(|(_, kind)| *kind);
+        let kind = next.filter(|_| self.below(8) == 0).unwrap_or_else(|| self.below(21));
         match kind {
             0 => {
                 let taking_over = (self.below(2) == 0).then(|| random_epoch(self));
@@ -135,6 +130,10 @@ impl Rng {
         Round { epoch: self.below(4), failed: self.below(2) as u32 }
     }
 }
+
+/// The kind of message that a server in this phase waits for.
+const NEXT_IN_ORDER: [(Phase, u64); 4] =
+    [(Phase::Greeting, 2), (Phase::Promised, 11), (Phase::Joining, 13), (Phase::Serving, 17)];
 
 /// A server driven by a caller that makes calls in random order.
 struct Driven {
