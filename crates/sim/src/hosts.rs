@@ -340,7 +340,8 @@ impl World {
             && after == Phase::TakingOver
             && let Some(to) = node.zab().leader()
         {
-            self.checker.session_activity.handed_over(server, to.0 as usize - 1, host.clock.read(self.now));
+            let (to, now) = (to.0 as usize - 1, host.clock.read(self.now));
+            self.checker.session_activity.handed_over(server, to, now, host.last_fault);
         }
         if before == Phase::Established && after == Phase::Promising {
             let overflows = node.zab().log().last().counter() >= self.setup.tuning.counter_max;
@@ -470,13 +471,15 @@ impl World {
             let session = entry.origin.session;
             let Some(timeout) = service.timeout_ms(session).map(|ms| ms * MS) else { continue };
             self.checker.session_activity.check_expiry(server, session, timeout, host.clock.read(self.now))?;
-            let is_healthy = |host: &Host| host.last_fault == 0 || host.last_fault + timeout + 5 * SECOND < self.now;
+            let is_over = |fault: u64| fault == 0 || fault + timeout + 5 * SECOND < self.now;
+            let is_healthy = |host: &Host| is_over(host.last_fault);
+            let leads_well = is_healthy(host) && is_over(self.checker.session_activity.earlier_fault(server));
             let serves_client = |other: &Host| {
                 let node = other.node.as_ref().filter(|_| is_healthy(other));
                 node.is_some_and(|node| node.zab().serving_epoch() == zab.serving_epoch())
                     && other.connections.values().any(|end| end.is_active(session, timeout, self.now))
             };
-            if let Some(at) = self.hosts.iter().position(|other| is_healthy(host) && serves_client(other)) {
+            if let Some(at) = self.hosts.iter().position(|other| leads_well && serves_client(other)) {
                 let (leader, at) = (server + 1, at + 1);
                 return Err(format!("server {leader} ends session {session}, whose client server {at} hears"));
             }
