@@ -312,6 +312,7 @@ pub(crate) fn storage(config: &Config, shared: &Shared) -> pole_storage::Config 
     pole_storage::Config {
         data_log_dir: config.storage.log_dir.clone(),
         preallocate_bytes: config.storage.prealloc_bytes,
+        log_bytes_max: config.storage.log_size_limit_bytes,
         sync: config.storage.force_sync,
         snap_retain_count: usize::try_from(config.storage.snap_retain_count).unwrap_or(usize::MAX),
         purge_interval: config.storage.purge_interval_hours.map(hours),

@@ -75,6 +75,19 @@ fn a_snapshot_is_written_when_the_log_exceeds_its_size_limit() {
 }
 
 #[test]
+fn the_log_goes_on_in_another_file_when_it_exceeds_its_size_limit() {
+    let files = |keys| {
+        let server = TestServer::standalone(keys);
+        server.wait_until_serving();
+        let mut client = server.session();
+        (0..30).for_each(|number| create(&mut client, &format!("/large-{number}"), 10_000));
+        let names = fs::read_dir(server.dir.join("version-2")).unwrap().map(|file| file.unwrap().file_name());
+        names.filter(|name| name.to_str().is_some_and(|name| name.starts_with("log."))).count()
+    };
+    assert_eq!((files(""), files("txnLogSizeLimitInKb=100\n")), (1, 3));
+}
+
+#[test]
 fn session_ids_are_reserved_before_they_are_given() {
     let server = TestServer::standalone("");
     server.wait_until_serving();

@@ -11,7 +11,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `dataLogDir`: the log is in its `version-2`. The same as `data_dir` unless the log has its own disk.
     pub data_log_dir: PathBuf,
-    /// `preAllocSize`: how much space a log file gets at a time, so that an append seldom changes its size.
+    /// `preAllocSize`: how much space a log file gets at a time at most, so that an append seldom changes its size. A small
+    /// file gets as much as it has, and at least 1 MiB.
     pub preallocate_bytes: u64,
     /// `txnLogSizeLimitInKb`, in bytes: a log file that exceeds this is not continued.
     pub log_bytes_max: Option<u64>,

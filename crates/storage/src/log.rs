@@ -216,8 +216,10 @@ impl std::fmt::Debug for Observer {
 }
 
 impl ActiveFile {
-    /// Allocates space up to `end` and `beyond` bytes more. If the disk is nearly full, only what is needed now.
-    fn allocate(&mut self, end: u64, beyond: u64) -> Result<(), FileError> {
+    /// Allocates space up to `end` and beyond: as much again, so that a small log occupies little, within these limits.
+    /// If the disk is nearly full, only what is needed now.
+    fn allocate(&mut self, end: u64, beyond_max: u64) -> Result<(), FileError> {
+        let beyond = end.max(BEYOND_BYTES_MIN).min(beyond_max);
         let mut allocated = (end + beyond).next_multiple_of(BLOCK_BYTES as u64);
         match self.output.allocate(self.allocated, allocated) {
             Err(error) if error.source.kind() == ErrorKind::StorageFull => {
@@ -298,6 +300,9 @@ pub(crate) fn last(dir: &Path) -> Result<Option<Zxid>, FileError> {
 
 /// Batches up to this size count as small: a few transactions, each with a client waiting for it.
 const SMALL_BYTES_MAX: usize = 16 << 10;
+
+/// The minimum number of bytes to allocate beyond the end, unless the configuration says less.
+const BEYOND_BYTES_MIN: u64 = 1 << 20;
 
 /// The minimum number of bytes to zero ahead; at most twice as many.
 const AHEAD_BYTES: u64 = 256 << 10;

@@ -315,11 +315,13 @@ settings! {
         Apache "snapCount", Number(2, i32::MAX as i64), "100000" => snap_count: u64 = Values::count,
             "Transactions between two snapshots.";
         Apache "snapSizeLimitInKb", Number(-1, i64::MAX >> 10), "4194304"
-            => snap_size_limit_bytes: Option<u64> = |values, key| u64::try_from(values.number(key) << 10).ok().filter(|limit| *limit > 0),
+            => snap_size_limit_bytes: Option<u64> = Values::kilobytes_limit,
             "Kilobytes of log between two snapshots, drawn anew between half of it and all of it; 0 or less: no limit.";
+        Apache "txnLogSizeLimitInKb", Number(-1, i64::MAX >> 10), "-1" => log_size_limit_bytes: Option<u64> = Values::kilobytes_limit,
+            "Kilobytes after which the log goes on in another file; 0 or less: only after a snapshot.";
         Apache "preAllocSize", Number(64, 4_194_304), "65536"
             => prealloc_bytes: u64 = |values, key| values.count(key) << 10,
-            "Kilobytes by which a log file grows.";
+            "Kilobytes by which a log file grows at most; a small one grows by its own size.";
         Apache "autopurge.snapRetainCount", COUNT, "3"
             => snap_retain_count: u64 = |values, key| values.count(key).max(SNAPSHOTS_MIN),
             "Snapshots that a purge leaves; at least 3.";
@@ -341,7 +343,6 @@ settings! {
         Apache "commitLogCount", Unused("pole.diffRetainMb says how much is kept, in bytes"), "", "Transactions kept in memory to bring others level.";
         Apache "snapshotSizeFactor", Unused("a follower gets a snapshot only if the log does not reach back far enough"), "", "How much log is sent instead of a snapshot.";
         Apache "forceSnapshotSync", Unused("a follower gets a snapshot only if the log does not reach back far enough"), "", "Whether followers always get a snapshot.";
-        Apache "txnLogSizeLimitInKb", Unused("a log file ends with a snapshot: see snapSizeLimitInKb"), "", "Kilobytes of a log file.";
         Apache "flushDelay", Unused(BATCHES), "", "Milliseconds that a write to the log waits for others.";
         Apache "maxWriteQueuePollTime", Unused(BATCHES), "", "Milliseconds that it waits at most.";
         Apache "maxBatchSize", Unused(BATCHES), "", "Transactions in one write to the log.";

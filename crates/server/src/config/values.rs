@@ -83,6 +83,11 @@ impl Values {
         u64::try_from(self.number(key)).expect("the range of a count starts at zero or above")
     }
 
+    /// A number of kilobytes in bytes, or none if it is not positive.
+    pub(super) fn kilobytes_limit(&self, key: &'static str) -> Option<u64> {
+        u64::try_from(self.number(key) << 10).ok().filter(|limit| *limit > 0)
+    }
+
     pub(super) fn bool(&self, key: &'static str) -> bool {
         self.text(key).and_then(parse_bool).expect("switches and their defaults are checked")
     }

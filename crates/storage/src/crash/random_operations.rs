@@ -170,12 +170,13 @@ fn snapshot(zxid: Zxid, body: Bytes) -> Snapshot {
     Snapshot { zxid, epochs: Epochs::starting_at(zxid), body: body.into() }
 }
 
-/// Every other seed uses a separate directory for the log.
+/// Every other seed uses a separate directory for the log, and every third one limits the size of its files.
 fn config(dir: &Path, seed: u64) -> Config {
     let data_log_dir = dir.join(if seed.is_multiple_of(2) { "data" } else { "log" });
     let blank = Some(Bytes::new());
     Config {
         data_log_dir,
+        log_bytes_max: seed.is_multiple_of(3).then_some(8 << 10),
         preallocate_bytes: 16 << 10,
         snap_retain_count: 2,
         blank,

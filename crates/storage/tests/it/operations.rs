@@ -67,9 +67,33 @@ fn unused_preallocated_space_is_released_at_the_next_start() {
     perform(&mut disk, vec![append(1, 1..=2, 10)]);
     drop(disk);
     let bytes = || fs::metadata(scratch.file("log.100000001")).unwrap().len();
-    assert!(bytes() > 8 << 20);
+    assert!(bytes() > 1 << 20);
     assert_eq!(scratch.found().len(), 2);
     assert_eq!(bytes(), 16 + 2 * (45 + 10));
+}
+
+#[test]
+fn a_log_grows_by_its_own_size_within_limits() {
+    let scratch = Scratch::new();
+    let (mut disk, _, _) = open(Config { preallocate_bytes: 4 << 20, ..scratch.config() }).unwrap();
+    let allocated = || fs::metadata(scratch.file("log.100000001")).unwrap().len() as f64 / f64::from(1 << 20);
+    perform(&mut disk, vec![append(1, 1..=1, 10)]);
+    assert!((1.0..1.1).contains(&allocated()), "{}", allocated());
+    perform(&mut disk, vec![append(1, 2..=2, 2 << 20)]);
+    assert!((4.0..4.1).contains(&allocated()), "{}", allocated());
+    perform(&mut disk, vec![append(1, 3..=3, 6 << 20)]);
+    assert!((12.0..12.1).contains(&allocated()), "{}", allocated());
+}
+
+#[test]
+fn a_log_that_reached_its_limit_goes_on_in_another_file() {
+    let scratch = Scratch::new();
+    let (mut disk, _, _) = open(Config { log_bytes_max: Some(8 << 10), ..scratch.config() }).unwrap();
+    (1..=10).for_each(|counter| perform(&mut disk, vec![append(1, counter..=counter, 3_000)]));
+    drop(disk);
+    let logs: Vec<_> = scratch.names().into_iter().filter(|name| name.starts_with("log.")).collect();
+    assert_eq!(logs, ["log.100000001", "log.100000004", "log.100000007", "log.10000000a"]);
+    assert_eq!(scratch.found(), (1..=10).map(|counter| zxid(1, counter)).collect::<Vec<_>>());
 }
 
 #[test]
