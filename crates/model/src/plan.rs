@@ -104,6 +104,7 @@ fn agreements() -> Vec<zab::Bounds> {
         Bounds { weight: 8, losses: 1, timeouts: 1, writes: 1, hints: true, ..many },
         Bounds { weight: 9, crashes: 1, losses: 1, doubles: 1, writes: 1, ..many },
         Bounds { weight: 9, crashes: 2, writes: 2, ..many },
+        Bounds { weight: 10, crashes: 2, losses: 1, writes: 2, ..many },
         Bounds { weight: 11, crashes: 2, losses: 1, doubles: 1, writes: 2, ..many },
     ]
 }

@@ -113,7 +113,7 @@ impl State {
         self.update_members(out);
         self.ready = zxid;
         self.durable = Zxid::ZERO;
-        for (_, on_durable) in &mut self.writes {
+        for on_durable in self.writes.iter_mut() {
             if let OnDurable::Appended { last, .. } | OnDurable::Installed { zxid: last } = on_durable {
                 *last = Zxid::ZERO;
             }

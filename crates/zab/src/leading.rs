@@ -15,7 +15,7 @@ mod discovery;
 mod handover;
 mod synchronisation;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use pole_election::Round;
 use pole_types::{Epoch, ServerId, Voters, Zxid};
@@ -36,8 +36,8 @@ pub(crate) struct Leading {
     promised: Vec<ServerId>,
     /// Our followers, and ourselves.
     pub(crate) peers: BTreeMap<ServerId, Peer>,
-    /// Accepted epochs reported by votes and Hellos.
-    reported: BTreeMap<ServerId, Epoch>,
+    /// The servers whose accepted epochs are known from votes and Hellos, until an epoch is picked.
+    reported: BTreeSet<ServerId>,
     /// The highest epoch known to be promised by any server.
     accepted_max: Epoch,
     /// The last committed position announced to the followers.
@@ -112,7 +112,7 @@ impl Leading {
         let mut reported = state.plausible(accepted);
         reported.insert(state.me, state.accepted_epoch);
         let accepted_max = reported.values().copied().max().unwrap_or_default();
-        let mut leading = Self::gathering(state.me, round, reported, accepted_max);
+        let mut leading = Self::gathering(state.me, round, reported.into_keys().collect(), accepted_max);
         leading.admit_waiting(state, out);
         leading.try_pick_epoch(state, out);
         leading
@@ -120,7 +120,7 @@ impl Leading {
 
     /// A leader by hand-over: its epoch is given, and its own promise is being written.
     pub(crate) fn taking_over(state: &mut State, round: Round, epoch: Epoch, out: &mut Vec<Output>) -> Self {
-        let mut leading = Self::gathering(state.me, round, BTreeMap::new(), epoch);
+        let mut leading = Self::gathering(state.me, round, BTreeSet::new(), epoch);
         leading.epoch = epoch;
         leading.step = Step::Promising;
         leading.peer(state.me).stage = PeerStage::PromiseRequested;
@@ -128,7 +128,7 @@ impl Leading {
         leading
     }
 
-    fn gathering(me: ServerId, round: Round, reported: BTreeMap<ServerId, Epoch>, accepted_max: Epoch) -> Self {
+    fn gathering(me: ServerId, round: Round, reported: BTreeSet<ServerId>, accepted_max: Epoch) -> Self {
         Self {
             round,
             epoch: Epoch(0),

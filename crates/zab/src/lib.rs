@@ -33,6 +33,7 @@ mod requests;
 mod role;
 mod state;
 mod transfer;
+mod writes;
 mod zab;
 
 pub use disk::{DiskOp, Recovered, Ticket};

@@ -9,7 +9,7 @@
 //! - `ready <= durable` while we serve: what the state machine has seen is committed and on our own disk. After a
 //!   snapshot was installed, nothing is ready and no client is served until the state is restored from it.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use pole_election::{Round, Standing};
 use pole_types::{Epoch, ServerId, Voters, Zxid};
@@ -17,6 +17,7 @@ use pole_types::{Epoch, ServerId, Voters, Zxid};
 use crate::incoming::{Incoming, Restoring};
 use crate::members::Members;
 use crate::transfer::Transfer;
+use crate::writes::Writes;
 use crate::{
     Body, DiskOp, Entry, Error, Hello, Limits, Log, Message, Output, Promise, Recovered, Snapshot, Ticket, TransferId,
 };
@@ -38,9 +39,7 @@ pub(crate) struct State {
     pub(crate) durable: Zxid,
     /// The last position released to the state machine.
     pub(crate) ready: Zxid,
-    next_ticket: Ticket,
-    /// Writes under way, oldest first, each with the action that follows when it is durable.
-    pub(crate) writes: VecDeque<(Ticket, OnDurable)>,
+    pub(crate) writes: Writes,
     /// Peers to which a quorum link is open.
     pub(crate) links: BTreeSet<ServerId>,
     /// Followers that chose us while we do not lead (yet).
@@ -104,8 +103,7 @@ impl State {
             log,
             committed,
             ready: committed,
-            next_ticket: Ticket(1),
-            writes: VecDeque::new(),
+            writes: Writes::new(),
             links: BTreeSet::new(),
             waiting: BTreeMap::new(),
             incoming: None,
@@ -145,9 +143,7 @@ impl State {
 
     /// Issues a write.
     pub(crate) fn write(&mut self, op: DiskOp, on_durable: OnDurable, out: &mut Vec<Output>) -> Ticket {
-        let ticket = self.next_ticket;
-        self.next_ticket = Ticket(ticket.0 + 1);
-        self.writes.push_back((ticket, on_durable));
+        let ticket = self.writes.push(on_durable);
         out.push(Output::Write { ticket, op });
         ticket
     }
@@ -155,7 +151,7 @@ impl State {
     /// Voids the promises that are still being written: they answer older requests. Only the newest request is
     /// answered, when its own write is durable, because that write is behind everything that the answer reports.
     pub(crate) fn void_promises(&mut self) {
-        for (_, on_durable) in &mut self.writes {
+        for on_durable in self.writes.iter_mut() {
             if matches!(on_durable, OnDurable::Promised { .. }) {
                 *on_durable = OnDurable::Nothing;
             }
@@ -202,7 +198,7 @@ impl State {
         self.members.truncated(to);
         self.update_members(out);
         self.durable = self.durable.min(to);
-        for (_, on_durable) in &mut self.writes {
+        for on_durable in self.writes.iter_mut() {
             if let OnDurable::Appended { last, .. } = on_durable {
                 *last = to.min(*last);
             }

@@ -244,7 +244,7 @@ impl Zab {
     /// Reports that all writes up to `through` are durable.
     pub fn written(&mut self, through: Ticket, out: &mut Vec<Output>) {
         let mut appended = false;
-        while let Some((ticket, on_durable)) = self.state.writes.pop_front_if(|(ticket, _)| *ticket <= through) {
+        while let Some((ticket, on_durable)) = self.state.writes.pop_durable(through) {
             match on_durable {
                 OnDurable::Nothing => {}
                 OnDurable::Appended { last, received } => {

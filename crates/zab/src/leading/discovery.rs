@@ -33,12 +33,14 @@ impl Leading {
     pub(crate) fn admit(&mut self, state: &mut State, from: ServerId, hello: Hello, out: &mut Vec<Output>) {
         state.end_transfer(from, out);
         self.peers.insert(from, Peer::new());
-        self.reported.insert(from, hello.accepted_epoch);
         self.accepted_max = self.accepted_max.max(hello.accepted_epoch);
         out.push(Output::Joined { peer: from });
         let epoch = self.epoch;
         match self.step {
-            Step::Gathering => self.try_pick_epoch(state, out),
+            Step::Gathering => {
+                self.reported.insert(from);
+                self.try_pick_epoch(state, out);
+            }
             _ if hello.taking_over == Some(epoch) => self.peer(from).stage = PeerStage::PromiseRequested,
             // A promise of this epoch would not be fresh and would not count, so a higher epoch is opened.
             Step::Promising if hello.accepted_epoch >= epoch => self.pick_epoch(state, out),
@@ -53,7 +55,7 @@ impl Leading {
 
     /// Picks an epoch once the accepted epochs of a quorum are known.
     pub(super) fn try_pick_epoch(&mut self, state: &mut State, out: &mut Vec<Output>) {
-        if self.step == Step::Gathering && state.voters().is_quorum(self.reported.keys().copied()) {
+        if self.step == Step::Gathering && state.voters().is_quorum(self.reported.iter().copied()) {
             self.pick_epoch(state, out);
         }
     }
@@ -64,6 +66,7 @@ impl Leading {
         self.epoch = self.accepted_max.max(state.accepted_epoch).next();
         self.accepted_max = self.epoch;
         self.step = Step::Promising;
+        self.reported.clear();
         self.promised.clear();
         self.listeners = Listeners::default();
         let epoch = self.epoch;
@@ -137,7 +140,6 @@ impl Leading {
         accepted: Epoch,
         out: &mut Vec<Output>,
     ) {
-        self.reported.insert(from, accepted);
         self.accepted_max = self.accepted_max.max(accepted);
         if refused != self.epoch {
             return;
