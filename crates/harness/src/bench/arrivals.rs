@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::Plan;
 use super::metric::{Metric, Row};
-use super::three_servers::{MeasureError, PAYLOAD_BYTES, Shape, create_nodes, lanes, ms, with_retries};
+use super::three_servers::{MeasureError, PAYLOAD_BYTES, Shape, create_nodes, lanes, ms, syncs, with_retries};
 use crate::Failure;
 use crate::client::arrivals::{Arrivals, Measured};
 use crate::client::echo::Echo;
 use crate::client::load::{Lane, Window};
 use crate::client::{self, drive};
 use crate::command::output_of;
-use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup};
+use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Server, Setup};
 
 /// Runs the selected measurements of this module.
 pub(super) fn run(
@@ -122,11 +122,11 @@ impl Counters {
     fn read(ensemble: &Ensemble, leader: usize) -> Self {
         let server = &ensemble.servers()[leader];
         let of_observers = ensemble.servers().get(VOTERS..).unwrap_or(&[]);
-        let pids: Vec<u32> = of_observers.iter().filter_map(crate::ensemble::Server::pid).collect();
+        let pids: Vec<u32> = of_observers.iter().filter_map(Server::pid).collect();
         Self {
             servers: ensemble.usage().cpu,
             leader: server.usage().unwrap_or_default().cpu,
-            syncs: ensemble.servers().iter().filter_map(|server| server.probe().number("zk_cnt_fsynctime")).sum(),
+            syncs: syncs(&ensemble.servers().iter().map(Server::probe).collect::<Vec<_>>()),
             sent_bytes: received_from(server.ports().quorum, &pids),
         }
     }

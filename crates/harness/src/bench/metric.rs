@@ -80,6 +80,8 @@ pub(super) enum Metric {
     CurveP99(u16),
     /// CPU time of all servers for a write of these.
     CurveCpu(u16),
+    /// Syncs of all servers for a write of these.
+    CurveSyncs(u16),
     /// Writes that arrive at this rate.
     ArrivalsP50(u16),
     /// Writes that arrive at this rate.
@@ -140,6 +142,7 @@ impl Metric {
             Self::CurveP50(writers) => return format!("writers with one write at a time: {writers}, p50"),
             Self::CurveP99(writers) => return format!("writers with one write at a time: {writers}, p99"),
             Self::CurveCpu(writers) => return format!("writers with one write at a time: {writers}, CPU per write"),
+            Self::CurveSyncs(writers) => return format!("writers with one write at a time: {writers}, syncs per write"),
             Self::ArrivalsP50(rate) => return format!("{rate} writes arrive a second, p50"),
             Self::ArrivalsP99(rate) => return format!("{rate} writes arrive a second, p99"),
             Self::ArrivalsCpu(rate) => return format!("{rate} writes arrive a second, CPU per write"),
@@ -188,7 +191,7 @@ impl Metric {
             Self::WriteCpu | Self::ReadCpu | Self::LoneCpu | Self::CurveCpu(_) => "µs",
             Self::ArrivalsCpu(_) | Self::ObserversLeaderCpu(_) => "µs",
             Self::ArrivalsP50(_) | Self::ArrivalsP99(_) | Self::ObserversP50(_) | Self::ObserversP99(_) => "ms",
-            Self::ArrivalsSyncs(_) => "",
+            Self::CurveSyncs(_) | Self::ArrivalsSyncs(_) => "",
             Self::ObserversBytes(_) => "B",
             Self::WriteRate | Self::ReadRate => "/s",
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => "%",
@@ -216,7 +219,8 @@ impl Metric {
             Self::WriteGenerator | Self::WriteServers | Self::ReadGenerator | Self::ReadServers => Goal::Informative,
             Self::CurveP50(1) => Goal::Part(0.5),
             Self::CurveP50(2..=30) => Goal::Part(0.4),
-            Self::LoneCpu | Self::CurveP50(_) | Self::CurveP99(_) | Self::CurveCpu(_) => Goal::Informative,
+            Self::LoneCpu | Self::CurveP50(_) | Self::CurveP99(_) => Goal::Informative,
+            Self::CurveCpu(_) | Self::CurveSyncs(_) => Goal::Informative,
             Self::ArrivalsCpu(_) => Goal::Part(0.25),
             Self::ArrivalsP50(_) | Self::ArrivalsP99(_) | Self::ArrivalsSyncs(_) => Goal::Informative,
             Self::ObserversP50(_) | Self::ObserversP99(_) | Self::ObserversLeaderCpu(_) => Goal::Informative,

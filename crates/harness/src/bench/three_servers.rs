@@ -13,7 +13,7 @@ use super::{Plan, disk};
 use crate::Failure;
 use crate::client::load::{self, Lane, Load, Tally, Window};
 use crate::client::{self, Timing, drive};
-use crate::ensemble::{Ensemble, Launcher, READY_LIMIT, Setup, Usage};
+use crate::ensemble::{Ensemble, Launcher, Probe, READY_LIMIT, Server, Setup, Usage};
 
 /// Runs the selected measurements of this module.
 pub(super) fn run(
@@ -168,6 +168,8 @@ pub(super) struct LoadResult {
     pub(super) servers: Duration,
     /// The CPU time of the load generator.
     pub(super) generator: Duration,
+    /// The syncs of all servers.
+    pub(super) syncs: f64,
 }
 
 /// The metrics for the values of a load.
@@ -204,6 +206,7 @@ fn curve(ensemble: &Ensemble, plan: Plan, record: &mut dyn FnMut(Metric, f64)) -
         record(Metric::CurveP50(writers), ms(&found.tally, 50.0));
         record(Metric::CurveP99(writers), ms(&found.tally, 99.0));
         record(Metric::CurveCpu(writers), found.servers.as_secs_f64() * 1e6 / found.tally.replies as f64);
+        record(Metric::CurveSyncs(writers), found.syncs / found.tally.replies as f64);
     }
     Ok(())
 }
@@ -261,13 +264,25 @@ async fn run_load(ensemble: &Ensemble, load: Load, plan: Plan) -> Result<LoadRes
     let window = Window { from, until: from + plan.window };
     let load = tokio::task::spawn_local(load.run(window));
     let own_cpu = || Usage::of(std::process::id()).unwrap_or_default().cpu;
+    let probes: Vec<_> = ensemble.servers().iter().map(Server::probe).collect();
     tokio::time::sleep_until(window.from.into()).await;
+    // On another thread, because the load must not wait for it.
+    let before = tokio::task::spawn_blocking({
+        let probes = probes.clone();
+        move || syncs(&probes)
+    });
     let (begin, servers, generator) = (Instant::now(), ensemble.usage().cpu, own_cpu());
     tokio::time::sleep_until(window.until.into()).await;
     let servers = ensemble.usage().cpu.saturating_sub(servers);
     let (generator, seconds) = (own_cpu().saturating_sub(generator), begin.elapsed().as_secs_f64());
+    let syncs = syncs(&probes) - before.await.expect("no task of ours panics");
     let tally = load.await.expect("no task of ours panics")?;
-    Ok(LoadResult { tally, seconds, servers, generator })
+    Ok(LoadResult { tally, seconds, servers, generator, syncs })
+}
+
+/// How often all these servers have synced their logs.
+pub(super) fn syncs(servers: &[Probe]) -> f64 {
+    servers.iter().filter_map(|server| server.number("zk_cnt_fsynctime")).sum()
 }
 
 /// One session with one outstanding write, at the server `after_leader` places after the current leader. The leader
