@@ -42,6 +42,7 @@ use crate::server::addresses;
 use crate::shared::{Shared, SharedTree};
 use crate::tally::RequestKind;
 use crate::timeline;
+use crate::write_placement::WritePlacement;
 
 /// Runs the node and carries out its effects.
 pub(crate) struct Driver {
@@ -59,8 +60,7 @@ pub(crate) struct Driver {
     pub(crate) events: Vec<Event>,
     effects: Vec<Effect>,
     writes: Vec<(Ticket, DiskOp)>,
-    /// Moving average of the time that a write on this thread takes.
-    write_took: Duration,
+    write_placement: WritePlacement,
     /// The node has asked for `Event::Continue`: it has more work than it does in one step.
     must_continue: bool,
     /// Hand-overs that somebody waits for.
@@ -136,7 +136,7 @@ impl Driver {
             events: Vec::from([Event::Start]),
             effects: Vec::new(),
             writes: Vec::new(),
-            write_took: Duration::ZERO,
+            write_placement: WritePlacement::default(),
             must_continue: false,
             transfers: Vec::new(),
             longest_turn: Duration::ZERO,
@@ -258,36 +258,21 @@ impl Driver {
 
     /// Starts the writes of this turn.
     ///
-    /// A server with little load writes on this thread, because handing the write to the disk thread and back takes
-    /// about as long as the write itself. Under load this thread must not block, nor on a disk that has recently been
-    /// slow.
+    /// Handing a write to the disk thread and back takes a tenth of a lone write. So a server whose log grows by one
+    /// session's single writes does them on this thread. With a second writer that would cost more than it saves, because
+    /// this thread would not take that writer's request, or others' acknowledgements, until the write is done.
     fn write(&mut self) {
-        let entries = |op: &DiskOp| match op {
-            DiskOp::Append(entries) => entries.len(),
-            // Rare, and slower than an append.
-            DiskOp::Truncate { .. }
-            | DiskOp::AcceptedEpoch(_)
-            | DiskOp::CurrentEpoch(_)
-            | DiskOp::TakeOver(_)
-            | DiskOp::Receive { .. }
-            | DiskOp::Install { .. }
-            | DiskOp::Checkpoint(_) => usize::MAX,
-        };
-        let [(_, op)] = &self.writes[..] else {
-            if !self.writes.is_empty() {
-                self.disk.write_all(self.writes.drain(..));
-            }
+        if self.writes.is_empty() {
             return;
-        };
-        if entries(op) > INLINE_ENTRIES_MAX || self.write_took > INLINE_WRITE_MAX {
-            // The average decays, so that a write on this thread is retried from time to time.
-            self.write_took = self.write_took * 31 / 32;
+        }
+        self.write_placement.learn(&self.writes);
+        if !self.write_placement.is_here() {
             return self.disk.write_all(self.writes.drain(..));
         }
         let began = Instant::now();
         timeline::step("writes and syncs its log");
         if let Some(through) = self.disk.write_here(&mut self.writes) {
-            self.write_took = (self.write_took * 7 + began.elapsed()) / 8;
+            self.write_placement.took(began.elapsed());
             self.events.push(Event::Written { through });
         }
     }
@@ -513,12 +498,6 @@ const TURN_MAX: Duration = Duration::from_millis(5);
 
 /// Up to this many clients are answered before messages to other servers are sent. Each costs a system call.
 const CLIENTS_FIRST_MAX: usize = 2;
-
-/// Larger batches come from several clients, so this thread has other work to do during the write.
-const INLINE_ENTRIES_MAX: usize = 2;
-
-/// A disk that is slower than this on average is written to by the disk thread.
-const INLINE_WRITE_MAX: Duration = Duration::from_millis(1);
 
 /// How long a stopping leader waits for its hand-over, which normally takes a few round trips.
 const HAND_OVER_LIMIT: Span = Span::from_ms(3_000);

@@ -55,6 +55,7 @@ mod threads;
 mod timeline;
 pub mod tls;
 mod topology;
+mod write_placement;
 
 pub use driver::Exit;
 pub use inspection::{Content, check_environment, inspect_backup, inspect_data, install_backup};
