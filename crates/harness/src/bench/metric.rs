@@ -142,7 +142,9 @@ impl Metric {
             Self::CurveP50(writers) => return format!("writers with one write at a time: {writers}, p50"),
             Self::CurveP99(writers) => return format!("writers with one write at a time: {writers}, p99"),
             Self::CurveCpu(writers) => return format!("writers with one write at a time: {writers}, CPU per write"),
-            Self::CurveSyncs(writers) => return format!("writers with one write at a time: {writers}, syncs per write"),
+            Self::CurveSyncs(writers) => {
+                return format!("writers with one write at a time: {writers}, syncs per write");
+            }
             Self::ArrivalsP50(rate) => return format!("{rate} writes arrive a second, p50"),
             Self::ArrivalsP99(rate) => return format!("{rate} writes arrive a second, p99"),
             Self::ArrivalsCpu(rate) => return format!("{rate} writes arrive a second, CPU per write"),
