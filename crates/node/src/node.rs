@@ -319,7 +319,8 @@ impl<M: Machine> Node<M> {
                     pole_election::Message::Propose(propose) => Some(propose.round),
                     pole_election::Message::Vote(_) | pole_election::Message::Ask => None,
                 };
-                let retry = proposed.filter(|round| *round > self.election.round() && self.leader_is_silent());
+                let may_retry = self.leader_is_silent() || self.awaits_leader(from);
+                let retry = proposed.filter(|round| *round > self.election.round() && may_retry);
                 let is_elsewhere = proposed.is_some_and(|round| round < self.election.round());
                 if proposed.is_some_and(|round| round > self.election.round()) {
                     self.leader_given_up();

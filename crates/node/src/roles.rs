@@ -382,6 +382,13 @@ impl<M: Machine> Node<M> {
             && self.zab.leader().is_some_and(|leader| !self.liveness.has_received(leader))
     }
 
+    /// Whether this server has chosen `peer` and waits for its first request. If the peer itself begins a newer round, it
+    /// leads no longer: our Hello reached it, or will, while it elects, and would wait there for the end of an election in
+    /// which this server may be needed for a quorum.
+    pub(crate) fn awaits_leader(&self, peer: ServerId) -> bool {
+        self.zab.phase() == Phase::Greeting && self.zab.leader() == Some(peer)
+    }
+
     /// Another server holds an election in a newer round than ours: it has given up the leader that we follow, or the
     /// target of a hand-over that we wait for.
     pub(crate) fn leader_given_up(&mut self) {
