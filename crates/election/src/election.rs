@@ -35,7 +35,7 @@ use pole_types::{Epoch, ServerId, Voters};
 /// The election, from the point of view of one server.
 ///
 /// - Commands of the service: [`start`](Self::start), [`established`](Self::established), [`adopt`](Self::adopt),
-///   [`demote`](Self::demote).
+///   [`demote`](Self::demote), [`forget_demotions`](Self::forget_demotions).
 /// - Events: [`receive`](Self::receive), [`expired`](Self::expired), [`score_ready`](Self::score_ready),
 ///   [`link_up`](Self::link_up), [`propose_to`](Self::propose_to), [`link_down`](Self::link_down).
 /// - Queries: [`leader`](Self::leader), [`choice`](Self::choice), [`round`](Self::round),
@@ -300,6 +300,12 @@ impl Election {
         }
         self.conclude(host, out);
         self.invariants();
+    }
+
+    /// Forgets which servers were found unable to lead. Call it when a leader has been established for a while: what was
+    /// found before is no evidence any more. If all servers were demoted, scores alone would decide again.
+    pub fn forget_demotions(&mut self) {
+        self.demotions.clear();
     }
 
     /// Withdraws this server from the next round: it is demoted there, and in no later round. Call it before `start`.

@@ -73,6 +73,8 @@ pub struct Node<M> {
     pub(crate) phase_since: Option<Time>,
     /// Servers that hold an election in an older round, as far as we know, since our own election ended.
     pub(crate) electing_elsewhere: BTreeSet<ServerId>,
+    /// When this server last began to serve.
+    pub(crate) serving_since: Time,
     /// The number of attempts to lead or to follow that made no progress since we last served.
     pub(crate) failed_attempts: u32,
     /// When we last opened an epoch because another server had promised a higher one.
@@ -146,6 +148,7 @@ impl<M: Machine> Node<M> {
             grace: false,
             phase_since: None,
             electing_elsewhere: BTreeSet::new(),
+            serving_since: Time(0),
             failed_attempts: 0,
             reopened: None,
             committed_directly: 0,

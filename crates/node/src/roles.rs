@@ -268,6 +268,7 @@ impl<M: Machine> Node<M> {
         self.scoring.set_leader(leader);
         self.touches.leader_changed();
         self.failed_attempts = 0;
+        self.serving_since = self.now;
         out.push(Effect::Cancel(Timer::Phase));
         if core::mem::take(&mut self.grace) {
             out.push(Effect::Cancel(Timer::Grace));
@@ -474,6 +475,9 @@ impl<M: Machine> Node<M> {
             self.heartbeat(peer, out);
         }
         self.update_listeners();
+        if self.zab.serving_epoch().is_some() && self.now - self.serving_since >= DEMOTIONS_LAST {
+            self.election.forget_demotions();
+        }
         if self.leadership.as_ref().is_some_and(|leadership| leadership.transfer.is_none()) {
             let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
             let standing = self.zab.standing();
@@ -521,6 +525,9 @@ impl<M: Machine> Node<M> {
 /// A server whose quorum is suddenly farther away than this does not stand in an election that starts now. A new leader
 /// needs five round trips until its clients can write; at this distance they take half a second.
 const SUDDEN_DISTANCE: Span = Span::from_ms(100);
+
+/// How long a server serves until it forgets which servers were found unable to lead: longer than an election that fails.
+const DEMOTIONS_LAST: Span = Span::from_ms(2_000);
 
 /// How soon a time limit that was extended is compared with the round trips again. After a pause of this server they look
 /// like seconds, and a moment later like what they are.
