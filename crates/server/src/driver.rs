@@ -157,6 +157,7 @@ impl Driver {
     /// Runs until the server is told to stop or cannot continue.
     pub(crate) async fn run(mut self) -> Exit {
         loop {
+            self.write_placement.turn_begins();
             self.turn();
             // A write on this thread has finished, which is a new event.
             while !self.events.is_empty() && self.stopping.is_none() {
@@ -194,6 +195,7 @@ impl Driver {
             self.take_arrival(arrival);
             self.step(now);
         }
+        self.write_placement.inputs_taken();
         // Replies to a few clients go first because they cost little. Many of them would delay the other servers and
         // their clients.
         if self.dirty.len() <= CLIENTS_FIRST_MAX {
@@ -257,22 +259,17 @@ impl Driver {
     }
 
     /// Starts the writes of this turn.
-    ///
-    /// Handing a write to the disk thread and back takes a tenth of a lone write. So a server whose log grows by one
-    /// session's single writes does them on this thread. With a second writer that would cost more than it saves, because
-    /// this thread would not take that writer's request, or others' acknowledgements, until the write is done.
     fn write(&mut self) {
         if self.writes.is_empty() {
             return;
         }
-        self.write_placement.learn(&self.writes);
-        if !self.write_placement.is_here() {
+        if !self.write_placement.is_here(&self.writes) {
             return self.disk.write_all(self.writes.drain(..));
         }
         let began = Instant::now();
         timeline::step("writes and syncs its log");
         if let Some(through) = self.disk.write_here(&mut self.writes) {
-            self.write_placement.took(began.elapsed());
+            self.write_placement.wrote_here(began.elapsed());
             self.events.push(Event::Written { through });
         }
     }
@@ -314,8 +311,25 @@ impl Driver {
         for command in commands.drain(..) {
             match command {
                 Command::Event(event) => {
-                    if let Event::Detach { client } = &event {
-                        self.clients.remove(client);
+                    match &event {
+                        Event::Detach { client } => drop(self.clients.remove(client)),
+                        Event::Request { .. } | Event::Read { .. } | Event::Sync { .. } => {
+                            self.write_placement.arrived()
+                        }
+                        Event::Written { .. } => self.write_placement.disk_finished(),
+                        Event::Start
+                        | Event::LinkUp { .. }
+                        | Event::LinkDown { .. }
+                        | Event::Received { .. }
+                        | Event::DiskFailed { .. }
+                        | Event::PieceReady { .. }
+                        | Event::LogRead { .. }
+                        | Event::Restored { .. }
+                        | Event::Continue
+                        | Event::Expired(_)
+                        | Event::Attach { .. }
+                        | Event::Touched { .. }
+                        | Event::Transfer { .. } => {}
                     }
                     self.events.push(event);
                 }
@@ -355,6 +369,9 @@ impl Driver {
             Arrival::Up { peer, channel, .. } => Event::LinkUp { peer, channel },
             Arrival::Down { peer, channel } => Event::LinkDown { peer, channel },
             Arrival::Received { from, channel, message } => {
+                if matches!(message, Message::Forward { .. } | Message::Zab(pole_zab::Message::Propose { .. })) {
+                    self.write_placement.arrived();
+                }
                 if let (Message::Forward { .. }, Some(peers)) = (&message, &mut self.peers) {
                     peers.forwarded(from);
                 }
