@@ -21,7 +21,7 @@ use core::mem;
 use crate::asking::Asking;
 use crate::ballot::Ballot;
 use crate::electing::{Campaign, Electing, Wait, validate};
-use crate::incumbent::incumbent;
+use crate::incumbent::{LoneVote, incumbent};
 use crate::interface::Incumbent;
 use crate::links::Links;
 use crate::message::{INPUT_NAME_MAX, INPUTS_MAX, ROUND_MAX};
@@ -405,20 +405,21 @@ impl Election {
     }
 
     fn receive_vote(&mut self, from: ServerId, vote: Vote, host: &mut impl Host, out: &mut Vec<Output>) {
-        let (campaign, trusted) = match &mut self.stage {
+        let (campaign, lacks_quorum) = match &mut self.stage {
             Stage::Idle | Stage::Chosen(_) => return,
-            Stage::Scoring(scoring) => (&mut scoring.campaign, None),
+            Stage::Scoring(scoring) => (&mut scoring.campaign, false),
             Stage::Electing(electing) => {
-                let trusted = electing.lacks_quorum().then_some(from);
-                (&mut electing.campaign, trusted)
+                let lacks_quorum = electing.lacks_quorum();
+                (&mut electing.campaign, lacks_quorum)
             }
             Stage::Asking(asking) => {
-                let trusted = asking.lacks_quorum().then_some(from);
-                (&mut asking.campaign, trusted)
+                let lacks_quorum = asking.lacks_quorum();
+                (&mut asking.campaign, lacks_quorum)
             }
         };
         campaign.remember(from, &vote);
-        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round, trusted) {
+        let lone = lacks_quorum.then(|| LoneVote { from, is_recent: host.is_recent(from) });
+        if let Some(incumbent) = incumbent(&self.config.voters, &campaign.votes, self.config.me, self.round, lone) {
             self.follow_incumbent(incumbent, host, out);
         } else if let Stage::Electing(electing) = &mut self.stage {
             electing.receive_vote(from, vote, &self.config, host, out);

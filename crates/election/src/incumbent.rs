@@ -11,9 +11,10 @@
 //!   voter less: the electing server counts itself. The others may have counted it when they decided, before a late
 //!   proposal changed its choice; or they may have counted a server that failed since. They would wait for it until their
 //!   time limit.
-//! - If no quorum has answered by the first retry, the vote of an established leader for itself is enough, unless it is of
-//!   an older round than the server's own: such a vote may have been under way for long. The server may have a link to
-//!   the leader and none to the leader's followers, and would never join otherwise (script 65).
+//! - If no quorum has answered by the first retry, the vote of an established leader for itself is enough. The server may
+//!   have a link to the leader and none to the leader's followers, and would never join otherwise (script 65). A vote of an
+//!   older round than the server's own may have been under way for long, so that its sender is dead by now; it is enough
+//!   only if the host knows that it was sent after this election began (script 65b).
 //!
 //! The service monitors whether the leader is alive.
 
@@ -24,17 +25,25 @@ use crate::trace::EndReason;
 use crate::{Round, Vote};
 use pole_types::{Epoch, ServerId, Voters};
 
+/// A vote that has just arrived while no quorum has answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoneVote {
+    pub(crate) from: ServerId,
+    /// It was sent after this election began.
+    pub(crate) is_recent: bool,
+}
+
 /// Returns the leader that a quorum of these votes confirms, as seen by server `me`, which is electing in `round`. There
 /// is at most one, since two quorums share a voter.
 ///
-/// `trusted` is the server whose vote has just arrived, if no quorum has answered: its vote for itself is enough. An older
-/// vote is not, because its sender may be dead by now.
+/// If no quorum has answered, the vote that has just arrived may be enough. An earlier one is not, because its sender may
+/// be dead by now.
 pub(crate) fn incumbent(
     voters: &Voters,
     votes: &BTreeMap<ServerId, Vote>,
     me: ServerId,
     round: Round,
-    trusted: Option<ServerId>,
+    lone: Option<LoneVote>,
 ) -> Option<Incumbent> {
     // A leader is confirmed only by its own vote, so the candidates are the servers that vote for themselves.
     let candidates = votes.iter().filter(|(id, vote)| vote.choice.id == **id).map(|(_, vote)| vote);
@@ -45,13 +54,17 @@ pub(crate) fn incumbent(
             EndReason::Incumbent
         } else if is_gathering && voters.is_quorum(followers().chain([me])) {
             EndReason::Joined
-        } else if own.established.is_some() && own.round >= round && trusted == Some(own.choice.id) {
+        } else if own.established.is_some() && lone.is_some_and(|lone| is_enough(lone, own, round)) {
             EndReason::OnlyLeader
         } else {
             return None;
         };
         Some(Incumbent { round: own.round, choice: own.choice.clone(), established: own.established, reason })
     })
+}
+
+fn is_enough(lone: LoneVote, own: &Vote, round: Round) -> bool {
+    lone.from == own.choice.id && (lone.is_recent || own.round >= round)
 }
 
 /// The part of a vote that must be equal for two votes to name the same leader. The whole proposal is too much: its

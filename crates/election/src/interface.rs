@@ -78,6 +78,13 @@ pub trait Host {
     /// (history, recovery, rotating).
     fn ranks_below(&self, peer: ServerId, choice: &Proposal) -> bool;
 
+    /// Whether everything that arrives from the peer now was sent after this election began, because it has answered a
+    /// message that was sent since. Must be false if messages of a peer may overtake each other.
+    fn is_recent(&self, peer: ServerId) -> bool {
+        let _ = peer;
+        false
+    }
+
     /// Checks that the oracle could have produced this score.
     ///
     /// # Errors

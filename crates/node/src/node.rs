@@ -73,6 +73,8 @@ pub struct Node<M> {
     pub(crate) phase_since: Option<Time>,
     /// Servers that hold an election in an older round, as far as we know, since our own election ended.
     pub(crate) electing_elsewhere: BTreeSet<ServerId>,
+    /// When this server last began an election.
+    pub(crate) electing_since: Time,
     /// When this server last began to serve.
     pub(crate) serving_since: Time,
     /// The number of attempts to lead or to follow that made no progress since we last served.
@@ -148,6 +150,7 @@ impl<M: Machine> Node<M> {
             grace: false,
             phase_since: None,
             electing_elsewhere: BTreeSet::new(),
+            electing_since: Time(0),
             serving_since: Time(0),
             failed_attempts: 0,
             reopened: None,
@@ -476,7 +479,7 @@ impl<M: Machine> Node<M> {
         call: impl FnOnce(&mut Election, &mut ElectionHost<'_>, &mut Vec<pole_election::Output>) -> R,
     ) -> R {
         let standing = self.zab.standing();
-        let mut host = ElectionHost { scoring: &mut self.scoring, now: self.now, standing };
+        let mut host = ElectionHost { scoring: &mut self.scoring, now: self.now, standing, since: self.electing_since };
         let mut outputs = Vec::new();
         let result = call(&mut self.election, &mut host, &mut outputs);
         self.carry_out_election(outputs, out);

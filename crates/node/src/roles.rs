@@ -30,6 +30,7 @@ impl<M: Machine> Node<M> {
     /// Starts an election, in the round of another server if one is given.
     fn elect_in(&mut self, round: Option<Round>, cause: Cause, out: &mut Vec<Effect>) {
         self.step_down(out);
+        self.electing_since = self.now;
         if self.zab.is_restoring() || cause != Cause::Start && (self.disk_hangs() || !self.reaches_quorum()) {
             let me = self.config.me;
             self.with_election(out, |election, host, outputs| election.demote(me, host, outputs));

@@ -32,6 +32,8 @@ pub(crate) struct Scoring {
     resignation: Resignation,
     /// The heartbeats on open links whose echo is outstanding, oldest first.
     sent: BTreeMap<ServerId, VecDeque<(u64, Time)>>,
+    /// When the last heartbeat was sent that each peer has answered over its present link.
+    answered: BTreeMap<ServerId, Time>,
     heartbeats: u64,
 }
 
@@ -54,6 +56,7 @@ impl Scoring {
             moment: Moment::AfterCrash,
             resignation: Resignation::new(resign),
             sent: BTreeMap::new(),
+            answered: BTreeMap::new(),
             heartbeats: 0,
         }
     }
@@ -109,6 +112,7 @@ impl Scoring {
         self.linked.remove(&peer);
         self.suspected.insert(peer);
         self.sent.remove(&peer);
+        self.answered.remove(&peer);
         self.measurements.forget(peer);
     }
 
@@ -149,6 +153,7 @@ impl Scoring {
         let (_, at) = sent[index];
         // Messages on this channel may be lost: an older one that is not answered by now never will be.
         sent.drain(..=index);
+        self.answered.insert(peer, at);
         let is_last = sent.is_empty();
         self.measurements.record_round_trip(peer, now - at, now);
         is_last && self.measurements.is_unsettled(peer)
@@ -275,6 +280,8 @@ pub(crate) struct ElectionHost<'a> {
     pub(crate) scoring: &'a mut Scoring,
     pub(crate) now: Time,
     pub(crate) standing: Standing,
+    /// When this election began.
+    pub(crate) since: Time,
 }
 
 impl Host for ElectionHost<'_> {
@@ -308,6 +315,11 @@ impl Host for ElectionHost<'_> {
             }
             (Rank::Unknown, _) | (_, Rank::Unknown) => false,
         }
+    }
+
+    fn is_recent(&self, peer: ServerId) -> bool {
+        // The channel keeps the order of messages, and a new connection begins anew (`link_down`).
+        self.scoring.answered.get(&peer).is_some_and(|sent| *sent >= self.since)
     }
 
     fn validate(&self, proposal: &Proposal) -> Result<(), String> {
