@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use pole_client::{connect_request, template};
 use pole_jute::{ErrorCode, Request};
 use tokio::task::JoinSet;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 use super::{Connection, Error};
 
@@ -147,7 +147,7 @@ async fn pace() {
 
 /// Sends each request once, on one session with at most `outstanding` in flight. Returns the number of replies.
 ///
-/// Fails at the first error reply whose code is not `allowed`.
+/// Fails at the first error reply whose code is not `allowed`, and if the server is silent for too long.
 pub async fn send_all(
     address: SocketAddr,
     requests: impl Iterator<Item = Request>,
@@ -164,7 +164,7 @@ pub async fn send_all(
             connection.send(sent as i32, &request);
         }
         connection.flush().await?;
-        connection.fill().await?;
+        timeout(ANSWER_LIMIT, connection.fill()).await.map_err(|_| Error::Silent(ANSWER_LIMIT))??;
         while let Some(header) = connection.skip_reply()? {
             if header.err != ErrorCode::Ok && Some(header.err) != allowed {
                 return Err(Error::Refused(header.err));
@@ -279,7 +279,7 @@ pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// A server that takes longer than this to open a session fails the benchmark.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
-/// A request without a reply this long after the window counts as lost.
+/// A request without a reply for this long, in a load after the end of its window, counts as lost.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The pause between two turns of the event loop. It is short compared with the latencies under load, which are
