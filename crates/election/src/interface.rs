@@ -80,8 +80,7 @@ pub trait Host {
 
     /// Whether everything that arrives from the peer now was sent after this election began, because it has answered a
     /// message that was sent since. Must be false if messages of a peer may overtake each other.
-    fn is_recent(&self, peer: ServerId) -> bool {
-        let _ = peer;
+    fn is_recent(&self, _peer: ServerId) -> bool {
         false
     }
 

@@ -311,25 +311,12 @@ impl Driver {
         for command in commands.drain(..) {
             match command {
                 Command::Event(event) => {
-                    match &event {
-                        Event::Detach { client } => drop(self.clients.remove(client)),
-                        Event::Request { .. } | Event::Read { .. } | Event::Sync { .. } => {
-                            self.write_placement.arrived()
-                        }
-                        Event::Written { .. } => self.write_placement.disk_finished(),
-                        Event::Start
-                        | Event::LinkUp { .. }
-                        | Event::LinkDown { .. }
-                        | Event::Received { .. }
-                        | Event::DiskFailed { .. }
-                        | Event::PieceReady { .. }
-                        | Event::LogRead { .. }
-                        | Event::Restored { .. }
-                        | Event::Continue
-                        | Event::Expired(_)
-                        | Event::Attach { .. }
-                        | Event::Touched { .. }
-                        | Event::Transfer { .. } => {}
+                    if let Event::Detach { client } = &event {
+                        self.clients.remove(client);
+                    } else if let Event::Written { .. } = &event {
+                        self.write_placement.disk_finished();
+                    } else if matches!(event, Event::Request { .. } | Event::Read { .. } | Event::Sync { .. }) {
+                        self.write_placement.arrived();
                     }
                     self.events.push(event);
                 }

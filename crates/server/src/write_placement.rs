@@ -60,7 +60,13 @@ impl WritePlacement {
 
     /// Whether these writes, which are not empty, belong on the node's thread. Otherwise the disk thread gets them.
     pub(crate) fn is_here(&mut self, writes: &[(Ticket, DiskOp)]) -> bool {
-        let is_small = matches!(writes, [(_, DiskOp::Append(entries))] if entries.len() <= ENTRIES_MAX);
+        let is_small = match writes {
+            [(_, DiskOp::Append(entries))] => {
+                let bytes: usize = entries.iter().map(|entry| entry.body.len()).sum();
+                entries.len() <= ENTRIES_MAX && bytes <= BYTES_MAX
+            }
+            _ => false,
+        };
         if self.took > TOOK_MAX {
             // The average decays, so that a write on the node's thread is tried again from time to time.
             self.took = self.took * 31 / 32;
@@ -85,6 +91,9 @@ const OVERLAPS_MAX: u32 = 400;
 /// Larger batches come from several clients.
 const ENTRIES_MAX: usize = 2;
 
+/// More than this takes the disk longer than two thread switches take.
+const BYTES_MAX: usize = 64 << 10;
+
 /// A disk that is slower than this on average is written to by the disk thread only.
 const TOOK_MAX: Duration = Duration::from_millis(1);
 
@@ -95,8 +104,13 @@ mod tests {
     use pole_zab::{Entry, Origin};
 
     fn append(entries: usize) -> [(Ticket, DiskOp); 1] {
+        append_of(entries, 1)
+    }
+
+    fn append_of(entries: usize, bytes: usize) -> [(Ticket, DiskOp); 1] {
         let origin = Origin { session: SessionId(1), cxid: Cxid(1) };
-        [(Ticket(1), DiskOp::Append(vec![Entry { zxid: Zxid::ZERO, origin, body: "x".into() }; entries]))]
+        let entry = Entry { zxid: Zxid::ZERO, origin, body: vec![0; bytes].into() };
+        [(Ticket(1), DiskOp::Append(vec![entry; entries]))]
     }
 
     /// How many of 100 writes are on the node's thread, if something arrives during every `one_in`th.
@@ -148,9 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn batches_and_rare_operations_belong_on_the_disk_thread() {
+    fn large_writes_batches_and_rare_operations_belong_on_the_disk_thread() {
         let epoch = [(Ticket(1), DiskOp::CurrentEpoch(Epoch(1)))];
-        for writes in [&append(3)[..], &epoch, &[append(1), append(1)].concat()] {
+        let large = append_of(1, BYTES_MAX + 1);
+        for writes in [&append(3)[..], &epoch, &large, &[append(1), append(1)].concat()] {
             assert!(!WritePlacement::default().is_here(writes));
         }
     }
