@@ -394,6 +394,7 @@ fn channel_of(message: &Message) -> Channel {
         | Message::SyncDone { .. }
         | Message::Remaining { .. }
         | Message::TransferAsk { .. }
+        | Message::LeaderSought { .. }
         | Message::TransferRefused { .. } => Channel::Quorum,
     }
 }

@@ -55,6 +55,8 @@ pub struct Election {
     first_score_wait_done: bool,
     /// Servers that this server found unable to lead, with the number of rounds for which they stay demoted.
     demotions: BTreeMap<ServerId, u32>,
+    /// Voters that proposed since this server has a leader: they look for one.
+    seekers: BTreeSet<ServerId>,
     links: Links,
 }
 
@@ -102,6 +104,7 @@ impl Election {
             settled: true,
             first_score_wait_done: false,
             demotions: BTreeMap::new(),
+            seekers: BTreeSet::new(),
             links: Links::default(),
         }
     }
@@ -116,6 +119,7 @@ impl Election {
     pub fn start_in(&mut self, round: Round, cause: Cause, host: &mut impl Host, out: &mut Vec<Output>) {
         let lost_leader = if cause == Cause::LeaderLost { self.leader() } else { None };
         self.cancel_timers(out);
+        self.seekers.clear();
         let mut campaign = Campaign::new(cause, lost_leader);
         if !self.config.voters.contains(self.config.me) {
             // An observer begins no round: its own would be higher than that of the leader it looks for.
@@ -229,10 +233,14 @@ impl Election {
         }
     }
 
-    /// Tells the servers that do not vote and whose link is up who leads. Call this when the leader is established.
-    pub fn announce(&self, out: &mut Vec<Output>) {
-        let others = self.links.all_up().filter(|id| !self.config.voters.contains(*id));
-        others.for_each(|id| self.vote_to(id, out));
+    /// Tells the servers that do not vote and whose link is up who leads; if this server leads, also the voters that have
+    /// asked for a leader since it was chosen, whose next proposal may be seconds away. Call this when the leader is
+    /// established.
+    pub fn announce(&mut self, out: &mut Vec<Output>) {
+        let leads = self.leader() == Some(self.config.me);
+        let seekers = mem::take(&mut self.seekers);
+        let is_told = |id: &ServerId| !self.config.voters.contains(*id) || leads && seekers.contains(id);
+        self.links.all_up().filter(is_told).for_each(|id| self.vote_to(id, out));
     }
 
     /// Sets the members of the ensemble after a change of them. A running election begins again with the new ones.
@@ -392,7 +400,10 @@ impl Election {
                 Ordering::Greater => self.advance_to_round(from, propose, host, out),
             },
             // Answered for any round: a stable leader is not given up because another server holds an election.
-            Stage::Chosen(_) => self.vote_to(from, out),
+            Stage::Chosen(_) => {
+                self.seekers.insert(from);
+                self.vote_to(from, out);
+            }
         }
     }
 

@@ -327,6 +327,13 @@ pub enum Message {
         /// The target; `None` for the server with the best score.
         to: Option<ServerId>,
     },
+    /// Quorum channel, follower to leader: another voter holds an election, as if it had no leader.
+    LeaderSought {
+        /// The epoch in which the follower was synchronised.
+        epoch: Epoch,
+        /// The voter that holds an election.
+        by: ServerId,
+    },
     /// Quorum channel, leader to follower: the answer to a `TransferAsk` if there will be no other leader.
     TransferRefused {
         /// The leader's epoch.
@@ -395,6 +402,8 @@ pub enum Note {
         /// The leader's own decision, or an operator's request.
         cause: Cause,
     },
+    /// This leader does not reach a voter that a follower hears, and will hand over to that follower.
+    Unreached { voter: ServerId, heard_by: ServerId },
     /// The hand-over was not possible within its limit.
     ResignationAborted { refusal: TransferRefusal },
     /// The leader handed over.
@@ -444,6 +453,7 @@ impl Message {
             Self::SyncDone { .. } => "SyncDone",
             Self::Remaining { .. } => "Remaining",
             Self::TransferAsk { .. } => "TransferAsk",
+            Self::LeaderSought { .. } => "LeaderSought",
             Self::TransferRefused { .. } => "TransferRefused",
         }
     }
@@ -458,6 +468,7 @@ impl Message {
             | Self::SyncDone { .. }
             | Self::TouchDone { .. }
             | Self::TransferAsk { .. }
+            | Self::LeaderSought { .. }
             | Self::TransferRefused { .. } => 32,
             Self::Members { members, .. } => 32 + members.len(),
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),

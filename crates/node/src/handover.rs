@@ -6,6 +6,7 @@
 //! Clients wait from the freeze to the first commit of the new leader, so only the drain happens in between. The freeze
 //! cannot wait until the target has everything, because over a long link it never does while proposals continue.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use pole_election::{Cause, Proposal, Round};
 use pole_types::{Epoch, ServerId, SessionId, Span, Zxid};
@@ -83,6 +84,13 @@ impl<M: Machine> Node<M> {
         }
     }
 
+    /// Leader: the servers that have joined.
+    pub(crate) fn followers(&self) -> BTreeSet<ServerId> {
+        let Some(epoch) = self.zab.serving_epoch() else { return BTreeSet::new() };
+        let peers = self.zab.followers().map(|(id, _)| id);
+        peers.filter(|id| self.zab.has_joined(*id, epoch)).collect()
+    }
+
     fn transfer_target(&self, to: Option<ServerId>) -> Result<ServerId, TransferRefusal> {
         let leadership = self.leadership.as_ref().ok_or(TransferRefusal::NotLeading)?;
         if self.is_alone() {
@@ -91,7 +99,7 @@ impl<M: Machine> Node<M> {
         if leadership.transfer.is_some() {
             return Err(TransferRefusal::UnderWay);
         }
-        let best = || self.scoring.successors(self.now).first().map(|(id, _)| *id);
+        let best = || self.scoring.successors(self.now, &self.followers()).into_iter().next();
         let target = to.or_else(best).filter(|to| *to != self.config.me).ok_or(TransferRefusal::NoneFit)?;
         if !self.config.voters().may_lead(target) {
             return Err(TransferRefusal::MayNotLead(target));

@@ -11,6 +11,7 @@ use crate::Request;
 use crate::handover::Transfer;
 use crate::sessions::Expiry;
 use crate::syncs::Confirmations;
+use crate::unreached::Unreached;
 
 /// The state of an established leader.
 pub(crate) struct Leadership {
@@ -27,6 +28,8 @@ pub(crate) struct Leadership {
     pub(crate) confirmations: Confirmations,
     pub(crate) expiry: Expiry,
     pub(crate) transfer: Option<Transfer>,
+    /// Voters that do not reach this server and look for a leader.
+    pub(crate) unreached: Unreached,
     /// The followers that gain from direct acknowledgements of their requests, by the round trips of the last heartbeat.
     pub(crate) listeners: BTreeSet<ServerId>,
 }
@@ -43,6 +46,7 @@ impl Leadership {
             confirmations: Confirmations::default(),
             expiry,
             transfer: None,
+            unreached: Unreached::default(),
             listeners: BTreeSet::new(),
         }
     }
@@ -86,6 +90,7 @@ impl Leadership {
 
     /// Drops what a follower sent over its older links. It will send that again.
     pub(crate) fn forget(&mut self, peer: ServerId) {
+        self.unreached.forget(peer);
         self.inbox.retain(|(from, _)| *from != peer);
         self.confirmations.forget(peer);
     }

@@ -113,6 +113,7 @@ mod serving;
 mod sessions;
 mod syncs;
 mod transfers;
+mod unreached;
 mod znodes;
 
 pub use config::Config;

@@ -73,6 +73,8 @@ pub struct Node<M> {
     pub(crate) phase_since: Option<Time>,
     /// Servers that hold an election in an older round, as far as we know, since our own election ended.
     pub(crate) electing_elsewhere: BTreeSet<ServerId>,
+    /// As follower: voters that hold an election and have not answered a heartbeat of this server since.
+    pub(crate) seekers: BTreeSet<ServerId>,
     /// When this server last began an election.
     pub(crate) electing_since: Time,
     /// When this server last began to serve.
@@ -150,6 +152,7 @@ impl<M: Machine> Node<M> {
             grace: false,
             phase_since: None,
             electing_elsewhere: BTreeSet::new(),
+            seekers: BTreeSet::new(),
             electing_since: Time(0),
             serving_since: Time(0),
             failed_attempts: 0,
@@ -327,6 +330,9 @@ impl<M: Machine> Node<M> {
                 };
                 let may_retry = self.leader_is_silent() || self.awaits_leader(from);
                 let retry = proposed.filter(|round| *round > self.election.round() && may_retry);
+                if proposed.is_some() {
+                    self.probe_seeker(from, out);
+                }
                 let is_elsewhere = proposed.is_some_and(|round| round < self.election.round());
                 if proposed.is_some_and(|round| round > self.election.round()) {
                     self.leader_given_up();
@@ -354,6 +360,7 @@ impl<M: Machine> Node<M> {
                 if self.scoring.echoed(from, seq, self.now) {
                     self.heartbeat(from, out);
                 }
+                self.report_seeker(from, out);
                 if self.election.is_electing() {
                     self.with_election(out, |election, host, outputs| election.score_ready(host, outputs));
                 }
@@ -373,6 +380,9 @@ impl<M: Machine> Node<M> {
                 self.remaining_received(from, epoch, begins, sessions);
             }
             (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_forwarded(from, epoch, to, out),
+            (Channel::Quorum, Message::LeaderSought { epoch, by }) => {
+                self.leader_sought(from, epoch, by, out);
+            }
             (Channel::Quorum, Message::TransferRefused { epoch, refusal }) => {
                 self.transfer_refused(from, epoch, refusal, out);
             }
@@ -380,6 +390,7 @@ impl<M: Machine> Node<M> {
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
             | (Channel::Election, message @ (Message::Remaining { .. } | Message::TransferRefused { .. }))
+            | (Channel::Election, message @ Message::LeaderSought { .. })
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. }))
             | (Channel::Quorum, message @ Message::Members { .. }) => {
                 let what = message.name();

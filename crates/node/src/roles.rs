@@ -361,13 +361,24 @@ impl<M: Machine> Node<M> {
         let waits_for_disks = self.zab.phase() == Phase::Promising
             && spent < self.config.init_limit
             && self.zab.awaits_promises_of(|peer| self.liveness.has_received(peer));
-        // The answer to an outstanding heartbeat will show how long the round trip is now.
-        let patience = self.probe_patience();
+        // The answer to an outstanding heartbeat will show how long the round trip is now. But an elected leader that is
+        // slower to answer than a quorum of the others is not worth waiting for.
         let awaited = self.zab.leader().filter(|leader| *leader != self.config.me);
+        let is_slower_than_others = self.zab.phase() == Phase::Greeting
+            && self.election.awaits_elected_leader()
+            && self.quorum_answers_without(awaited);
+        let patience = if is_slower_than_others { Span::ZERO } else { self.probe_patience() };
         let probes = self.scoring.reachable().filter(|peer| awaited.is_none_or(|leader| leader == *peer));
         let probes = probes.filter_map(|peer| left(patience, self.scoring.unanswered_for(peer, self.now)?));
         let measured = left(self.phase_limit(), spent);
         measured.or_else(|| probes.max()).or_else(|| waits_for_disks.then(|| self.time_to_gather()))
+    }
+
+    /// Whether a quorum has answered heartbeats since this server began its election, without the server left out.
+    fn quorum_answers_without(&self, left_out: Option<ServerId>) -> bool {
+        let answers = |id: &ServerId| self.scoring.has_answered_since(*id, self.electing_since);
+        let voters = self.config.voters();
+        voters.is_quorum(voters.iter().filter(|id| *id == self.config.me || left_out != Some(*id) && answers(id)))
     }
 
     /// How long an unanswered heartbeat may indicate a slow link: the round trip on a link that became slower each way
@@ -455,6 +466,7 @@ impl<M: Machine> Node<M> {
         if leads && !paused {
             let ping = self.with_zab(Zab::ping);
             self.check_sessions(ping);
+            self.hand_over_for_unreached(out);
         }
         self.with_zab(Zab::send_keepalive);
         self.report_touches(out);
@@ -482,7 +494,9 @@ impl<M: Machine> Node<M> {
         if self.leadership.as_ref().is_some_and(|leadership| leadership.transfer.is_none()) {
             let (pause, epoch) = (self.time_to_gather(), self.election.round().epoch + 1);
             let standing = self.zab.standing();
-            if let Decision::Resign { to, .. } = self.scoring.consider_resignation(self.now, standing, epoch, pause) {
+            let followers = self.followers();
+            let decision = self.scoring.consider_resignation(self.now, &followers, standing, epoch, pause);
+            if let Decision::Resign { to, .. } = decision {
                 self.transfer(Some(to), None, out);
             }
         }

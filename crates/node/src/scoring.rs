@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use pole_election::{Assessment, Host, Input, Proposal, Rank, Standing};
 use pole_oracle::{
     Assessed, Decision, Gossip, MeasureConfig, Measurements, Moment, Oracle, Report, ResignConfig, Resignation,
@@ -164,6 +165,11 @@ impl Scoring {
         self.measurements.slowest_recent(peer, now)
     }
 
+    /// Whether the peer has answered a heartbeat, sent at `since` or later, over its present link.
+    pub(crate) fn has_answered_since(&self, peer: ServerId, since: Time) -> bool {
+        self.answered.get(&peer).is_some_and(|sent| *sent >= since)
+    }
+
     /// How long the oldest unanswered heartbeat to `peer` has been under way.
     pub(crate) fn unanswered_for(&self, peer: ServerId, now: Time) -> Option<Span> {
         self.sent.get(&peer).and_then(VecDeque::front).map(|(_, at)| now - *at)
@@ -190,13 +196,23 @@ impl Scoring {
         self.measurements.assess(self.oracle.as_ref(), &view, epoch)
     }
 
-    /// The servers that could take over, by the ranks that they gossip, best first.
-    pub(crate) fn successors(&self, now: Time) -> Vec<(ServerId, Rank)> {
-        let fingerprint = self.oracle.fingerprint();
-        let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
-        let mut ranked: Vec<_> = candidates.into_iter().collect();
-        ranked.sort_by(|(a, a_rank), (b, b_rank)| (a_rank, b).cmp(&(b_rank, a)));
-        ranked
+    /// The servers that could take over from this leader: those that reach all `followers`, then the others, each by the
+    /// ranks that they gossip, best first.
+    pub(crate) fn successors(&self, now: Time, followers: &BTreeSet<ServerId>) -> Vec<ServerId> {
+        let mut ranked: Vec<_> = self.candidates(now).into_iter().collect();
+        let key = |id: &ServerId, rank: &Rank| (!self.reaches(*id, followers), rank.clone(), Reverse(*id));
+        ranked.sort_by_cached_key(|(id, rank)| key(id, rank));
+        ranked.into_iter().map(|(id, _)| id).collect()
+    }
+
+    fn candidates(&self, now: Time) -> BTreeMap<ServerId, Rank> {
+        self.measurements.candidates(now, self.version, self.oracle.fingerprint(), &self.suspected)
+    }
+
+    /// Whether `peer` has reported a round trip to each of the others.
+    pub(crate) fn reaches(&self, peer: ServerId, others: &BTreeSet<ServerId>) -> bool {
+        let Some((report, _)) = self.measurements.last_report(peer) else { return false };
+        others.iter().all(|other| *other == peer || report.round_trips.contains_key(other))
     }
 
     /// The followers whose clients gain from direct acknowledgements while this server leads.
@@ -206,10 +222,18 @@ impl Scoring {
     }
 
     /// Decides whether this leader should resign, and in favour of which server.
-    pub(crate) fn consider_resignation(&mut self, now: Time, standing: Standing, epoch: u64, pause: Span) -> Decision {
+    pub(crate) fn consider_resignation(
+        &mut self,
+        now: Time,
+        followers: &BTreeSet<ServerId>,
+        standing: Standing,
+        epoch: u64,
+        pause: Span,
+    ) -> Decision {
         let own = self.gossip(now, standing, Moment::BeforeResignation, epoch).rank;
-        let fingerprint = self.oracle.fingerprint();
-        let candidates = self.measurements.candidates(now, self.version, fingerprint, &self.suspected);
+        let mut candidates = self.candidates(now);
+        // No score is worth leaving a follower without a leader.
+        candidates.retain(|id, _| self.reaches(*id, followers));
         let view = self.measurements.view(now, self.last_leader, &self.suspected, Moment::BeforeResignation, standing);
         let rate_milli = view.rates_milli().values().sum();
         let oracle = self.oracle.as_ref();
@@ -319,7 +343,7 @@ impl Host for ElectionHost<'_> {
 
     fn is_recent(&self, peer: ServerId) -> bool {
         // The channel keeps the order of messages, and a new connection begins anew (`link_down`).
-        self.scoring.answered.get(&peer).is_some_and(|sent| *sent >= self.since)
+        self.scoring.has_answered_since(peer, self.since)
     }
 
     fn validate(&self, proposal: &Proposal) -> Result<(), String> {

@@ -179,6 +179,7 @@ impl Shared {
             | Note::Following { .. }
             | Note::Members { .. }
             | Note::Resigning { .. }
+            | Note::Unreached { .. }
             | Note::ResignationAborted { .. }
             | Note::Abandoned { .. }
             | Note::OutOfOrder { .. }

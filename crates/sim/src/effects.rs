@@ -195,6 +195,7 @@ impl World {
             Note::Serving { leader, .. } if leader.0 == server as u64 + 1 => self.report.elections += 1,
             Note::Elected(record) => drop(self.elected.insert(server, record.clone())),
             Note::HandedOver { .. } => self.report.marks.hit(Mark::HandedOver),
+            Note::Unreached { .. } => self.report.marks.hit(Mark::Unreached),
             Note::ResignationAborted { .. } => self.report.marks.hit(Mark::HandoverAborted),
             Note::Members { members, .. } => {
                 self.report.marks.hit(Mark::MembersChanged);

@@ -36,6 +36,8 @@ pub enum FaultKind {
     OneWay,
     /// Two servers cannot reach each other.
     Cut,
+    /// Two parts of the ensemble cannot reach each other, and one server reaches both.
+    Bridge,
     /// A connection breaks.
     Break,
     /// A connection breaks at one end only. The other end takes it for open until the next connection replaces it or
@@ -71,6 +73,7 @@ impl FaultKind {
         Self::Split,
         Self::OneWay,
         Self::Cut,
+        Self::Bridge,
         Self::Break,
         Self::HalfOpen,
         Self::DiskFails,
@@ -199,6 +202,10 @@ impl World {
                 let directions = self.cut(server);
                 self.block_directions(directions, lasts);
             }
+            FaultKind::Bridge => {
+                let directions = self.bridge(server);
+                self.block_directions(directions, lasts);
+            }
             FaultKind::Break => self.break_one(server)?,
             FaultKind::HalfOpen => self.half_open_one(server)?,
             FaultKind::DiskFails => {
@@ -324,6 +331,13 @@ impl World {
         vec![(server, other), (other, server)]
     }
 
+    /// Both directions between two random parts of all servers but this one.
+    fn bridge(&mut self, server: usize) -> Vec<(usize, usize)> {
+        let servers = self.hosts.len();
+        let side: Vec<_> = (0..servers).map(|_| self.faults.rng.per_mille(500)).collect();
+        pairs(servers).filter(|(a, b)| *a != server && *b != server && side[*a] != side[*b]).collect()
+    }
+
     fn block_directions(&mut self, directions: Vec<(usize, usize)>, lasts: u64) {
         for (from, to) in &directions {
             self.network.block(*from, *to);
@@ -372,8 +386,12 @@ impl World {
         self.hosts[server].last_fault = self.now;
     }
 
-    /// Ends a fault.
+    /// Ends a fault. Now and then another one begins at the same moment, before the servers have recovered.
     pub(crate) fn end_fault(&mut self, fault: FaultEnd) -> CheckResult {
+        if !self.faults.over && self.faults.rng.per_mille(FOLLOWED_PER_MILLE) {
+            let (server, kind) = (self.victim(), *self.faults.rng.pick(&AMBUSH_FAULTS));
+            self.queue.push(self.now, SimEvent::Strike { server, kind });
+        }
         self.trace.line(self.now, 0, format_args!("mended: {fault:?}"));
         match fault {
             FaultEnd::Resume { server, boot } => {
@@ -412,8 +430,11 @@ impl World {
     }
 }
 
-/// The faults that an ambush may use.
-const AMBUSH_FAULTS: [FaultKind; 9] = [
+/// How often the end of a fault is the beginning of another.
+const FOLLOWED_PER_MILLE: u64 = 200;
+
+/// The faults that an ambush may use, and those that begin when another ends.
+const AMBUSH_FAULTS: [FaultKind; 10] = [
     FaultKind::Kill,
     FaultKind::PowerLoss,
     FaultKind::Blackout,
@@ -422,6 +443,7 @@ const AMBUSH_FAULTS: [FaultKind; 9] = [
     FaultKind::Split,
     FaultKind::OneWay,
     FaultKind::Cut,
+    FaultKind::Bridge,
     FaultKind::DiskHangs,
 ];
 

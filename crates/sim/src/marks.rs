@@ -32,6 +32,7 @@ marks! {
     CounterEnd => "counter end",
     HandedOver => "handover",
     HandoverAborted => "handover aborted",
+    Unreached => "handover for a server out of reach",
     AlreadyPromised => "already promised",
     Refused => "refused",
     Declined => "declined",

@@ -56,6 +56,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::SyncDone { epoch, id, zxid } => format!("SyncDone epoch={epoch} id={id} zxid={zxid}"),
         Message::Remaining { epoch, sessions, .. } => format!("Remaining epoch={epoch} sessions={}", sessions.len()),
         Message::TransferAsk { epoch, to } => format!("TransferAsk epoch={epoch} to={to:?}"),
+        Message::LeaderSought { epoch, by } => format!("LeaderSought epoch={epoch} by={by}"),
         Message::TransferRefused { epoch, refusal } => format!("TransferRefused epoch={epoch} {refusal}"),
     }
 }
@@ -157,6 +158,7 @@ pub(crate) fn note(note: &Note) -> String {
         | Note::Serving { .. }
         | Note::Members { .. }
         | Note::Resigning { .. }
+        | Note::Unreached { .. }
         | Note::ResignationAborted { .. }
         | Note::HandedOver { .. }
         | Note::Abandoned { .. }

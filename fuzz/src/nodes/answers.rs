@@ -45,6 +45,7 @@ impl Choices<'_> {
             | Message::SyncDone { .. }
             | Message::Remaining { .. }
             | Message::TransferAsk { .. }
+            | Message::LeaderSought { .. }
             | Message::TransferRefused { .. } => Vec::new(),
         }
     }

@@ -73,6 +73,10 @@ pub(crate) fn note(note: &Note) {
         Note::Serving { leader, epoch } => info!(target: NODE, leader = leader.0, epoch = epoch.0, "serving"),
         Note::Members { members, version } => info!(target: NODE, %members, %version, "members"),
         Note::Resigning { to, cause } => info!(target: NODE, to = to.0, %cause, "resigning"),
+        Note::Unreached { voter, heard_by } => {
+            let what = "a server cannot reach this leader, but a follower that reaches all others: check the links";
+            warn!(target: NODE, server = voter.0, heard_by = heard_by.0, what, "unreached");
+        }
         Note::ResignationAborted { refusal } => warn!(target: NODE, reason = %refusal, "resignation_aborted"),
         Note::HandedOver { to } => info!(target: NODE, to = to.0, "handed_over"),
         Note::Abandoned { reason } => warn!(target: NODE, reason, "abandoned"),

@@ -129,6 +129,7 @@ impl NodeMeter {
             | Message::SyncDone { .. }
             | Message::Remaining { .. }
             | Message::TransferAsk { .. }
+            | Message::LeaderSought { .. }
             | Message::TransferRefused { .. } => {}
         }
     }
@@ -264,6 +265,7 @@ impl NodeMeter {
             Note::Elected(_)
             | Note::Members { .. }
             | Note::Resigning { .. }
+            | Note::Unreached { .. }
             | Note::ResignationAborted { .. }
             | Note::HandedOver { .. }
             | Note::Abandoned { .. }

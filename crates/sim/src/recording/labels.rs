@@ -22,6 +22,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::Remaining { sessions, .. } => format!("Remaining of {} sessions", sessions.len()),
         Message::TransferAsk { to: Some(to), .. } => format!("TransferAsk {to}"),
         Message::TransferAsk { to: None, .. } => "TransferAsk".to_owned(),
+        Message::LeaderSought { by, .. } => format!("LeaderSought by {by}"),
         Message::TransferRefused { .. } => "TransferRefused".to_owned(),
     }
 }
@@ -69,6 +70,7 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::Remaining { .. }
         | Message::Members { .. }
         | Message::TransferAsk { .. }
+        | Message::LeaderSought { .. }
         | Message::TransferRefused { .. } => false,
     }
 }
@@ -135,6 +137,7 @@ pub(super) fn note(note: &Note) -> Option<String> {
         Note::Serving { leader, epoch } => format!("serves under {leader} in epoch {epoch}"),
         Note::Members { members, version } => format!("has other members from {version} on: {members}"),
         Note::Resigning { to, cause } => format!("resigns for {to}: {cause}"),
+        Note::Unreached { voter, heard_by } => format!("does not reach {voter}, which {heard_by} hears"),
         Note::ResignationAborted { refusal } => format!("does not resign: {refusal}"),
         Note::HandedOver { to } => format!("hands over to {to}"),
         Note::Abandoned { reason } => format!("gives up: {reason}"),

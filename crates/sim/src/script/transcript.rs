@@ -122,6 +122,9 @@ impl Transcript {
                 self.push_line(format!("{} counts {members} from {version} on", id(server)))
             }
             Note::Resigning { to, cause } => self.push_line(format!("{} resigns for {to}: {cause}", id(server))),
+            Note::Unreached { voter, heard_by } => {
+                self.push_line(format!("{} does not reach {voter}, which {heard_by} hears", id(server)))
+            }
             Note::ResignationAborted { refusal } => {
                 self.push_line(format!("{} does not resign: {refusal}", id(server)))
             }

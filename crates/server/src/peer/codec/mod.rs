@@ -73,6 +73,7 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
             frame(out, |out| put!(out, kind::REMAINING, epoch, begins, sessions))
         }
         Message::TransferAsk { epoch, to } => frame(out, |out| put!(out, kind::TRANSFER_ASK, epoch, to)),
+        Message::LeaderSought { epoch, by } => frame(out, |out| put!(out, kind::LEADER_SOUGHT, epoch, by)),
         Message::TransferRefused { epoch, refusal } => {
             frame(out, |out| put!(out, kind::TRANSFER_REFUSED, epoch, refusal))
         }
@@ -122,6 +123,9 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         },
         kind::TRANSFER_ASK => {
             Message::TransferAsk { epoch: from.field("TransferAsk.epoch")?, to: from.field("TransferAsk.to")? }
+        }
+        kind::LEADER_SOUGHT => {
+            Message::LeaderSought { epoch: from.field("LeaderSought.epoch")?, by: from.field("LeaderSought.by")? }
         }
         kind::TRANSFER_REFUSED => Message::TransferRefused {
             epoch: from.field("TransferRefused.epoch")?,
@@ -200,6 +204,7 @@ mod kind {
     pub(super) const TRANSFER_REFUSED: u8 = 0x0e;
     pub(super) const ELECTION_ASK: u8 = 0x0f;
     pub(super) const MEMBERS: u8 = 0x10;
+    pub(super) const LEADER_SOUGHT: u8 = 0x11;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

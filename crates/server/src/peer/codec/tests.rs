@@ -190,6 +190,7 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(epoch, begins, sessions)| Message::Remaining { epoch, begins, sessions }),
         (epoch(), option::of(any::<u64>().prop_map(ServerId)))
             .prop_map(|(epoch, to)| Message::TransferAsk { epoch, to }),
+        (epoch(), server()).prop_map(|(epoch, by)| Message::LeaderSought { epoch, by }),
         (epoch(), refusal()).prop_map(|(epoch, refusal)| Message::TransferRefused { epoch, refusal }),
     ]
 }
