@@ -1,7 +1,9 @@
 //! The git worktree in which all mutants are built, separate from the working files.
 //!
 //! It is in `target/mutants/tree`, with its programs in `target/mutants/build`. Both are kept between runs. What cargo
-//! builds on the way is in the target folder of the workspace, where most dependencies are built already.
+//! builds on the way is in the target folder of the workspace, where most dependencies are built already. Cargo does not
+//! tell crates of the two apart if they have the same name and version, and would take a mutant for the real crate. So those
+//! of the worktree have a version of their own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +26,7 @@ impl Worktree {
         let dir = target_dir().join("mutants");
         std::fs::create_dir_all(&dir).map_err(|why| Failure::io("create", &dir, &why))?;
         let base = if dirty { tree_of_files(&dir.join("index"))? } else { tree_of_head()? };
+        let base = with_own_version(&base, &dir)?;
         let worktree = Self { dir, base };
         if !worktree.exists()? {
             output_of(program("git").args(["worktree", "prune"]))?;
@@ -179,6 +182,28 @@ fn tree_of_files(index: &Path) -> Result<String, Failure> {
     git(&["write-tree"])
 }
 
+/// The tree with another version of all crates. `dir` is for the files needed on the way.
+fn with_own_version(tree: &str, dir: &Path) -> Result<String, Failure> {
+    let index = dir.join("index");
+    let git = |args: &[&str]| output_of(program("git").env("GIT_INDEX_FILE", &index).args(args));
+    let manifest = git(&["show", &format!("{tree}:Cargo.toml")])?;
+    let (file, text) = (dir.join("Cargo.toml"), own_version(&manifest)?);
+    std::fs::write(&file, text).map_err(|why| Failure::io("write", &file, &why))?;
+    let blob = git(&["hash-object", "-w", &file.to_string_lossy()])?;
+    git(&["read-tree", tree])?;
+    git(&["update-index", "--cacheinfo", &format!("100644,{blob},Cargo.toml")])?;
+    git(&["write-tree"])
+}
+
+/// The manifest of the workspace with another version of its crates.
+fn own_version(manifest: &str) -> Result<String, Failure> {
+    let package = manifest.find("[workspace.package]").unwrap_or_default();
+    let version = manifest[package..].find("\nversion = \"").map(|at| package + at + "\nversion = \"".len());
+    let end = version.and_then(|at| Some(at + manifest[at..].find('"')?));
+    let end = end.ok_or_else(|| Failure::Check("Cargo.toml has no version in [workspace.package]".to_owned()))?;
+    Ok(format!("{}+mutant{}\n", &manifest[..end], &manifest[end..]))
+}
+
 /// The package in a folder of `crates`.
 fn package(name: &str) -> String {
     format!("pole-{name}")
@@ -208,6 +233,16 @@ mod tests {
                       Executable unittests src/lib.rs (t/debug/deps/x-1)\n";
         assert_eq!(executables(output).collect::<Vec<_>>(), ["t/release/deps/scripts-0f", "t/debug/deps/x-1"]);
         assert_eq!(executables("    Finished").count(), 0);
+    }
+
+    #[test]
+    fn only_the_version_of_the_workspace_changes() {
+        let manifest =
+            "version = \"9\"\n[workspace.package]\nname = \"x\"\nversion = \"0.1.0\"\nx = { version = \"0.1.0\" }";
+        let changed = own_version(manifest).ok();
+        let expected = manifest.replacen("\"0.1.0\"", "\"0.1.0+mutant\"", 1) + "\n";
+        assert_eq!(changed, Some(expected));
+        assert!(own_version("[workspace]\n").is_err());
     }
 
     #[test]

@@ -63,7 +63,8 @@ fn the_port_for_metrics_serves_nothing_else() {
 fn health_says_where_the_server_stands() {
     let server = standalone("");
     let health = server.get("/v1/health");
-    let known = json!({"id": 1, "mode": "standalone", "leader": 1, "quorum": true, "version": "0.1.0"});
+    let known =
+        json!({"id": 1, "mode": "standalone", "leader": 1, "quorum": true, "version": env!("CARGO_PKG_VERSION")});
     for (name, value) in known.as_object().expect("an object") {
         assert_eq!(health[name], *value, "{health}");
     }
