@@ -5,6 +5,7 @@
 //! tell crates of the two apart if they have the same name and version, and would take a mutant for the real crate. So those
 //! of the worktree have a version of their own.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(super) struct Worktree {
     dir: PathBuf,
     /// The git tree that each mutant starts from.
     base: String,
+    /// Locked as long as this run lasts: two runs in one worktree would judge each other's mutants.
+    _lock: File,
 }
 
 impl Worktree {
@@ -25,9 +28,10 @@ impl Worktree {
     pub(super) fn prepare(dirty: bool) -> Result<Self, Failure> {
         let dir = target_dir().join("mutants");
         std::fs::create_dir_all(&dir).map_err(|why| Failure::io("create", &dir, &why))?;
+        let lock = lock(&dir.join("lock"))?;
         let base = if dirty { tree_of_files(&dir.join("index"))? } else { tree_of_head()? };
         let base = with_own_version(&base, &dir)?;
-        let worktree = Self { dir, base };
+        let worktree = Self { dir, base, _lock: lock };
         if !worktree.exists()? {
             output_of(program("git").args(["worktree", "prune"]))?;
             let mut add = program("git");
@@ -163,6 +167,17 @@ impl Worktree {
     }
 }
 
+fn lock(path: &Path) -> Result<File, Failure> {
+    let file = File::create(path).map_err(|why| Failure::io("create", path, &why))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::Check("another run of the mutants uses target/mutants: wait for it, or end it".to_owned()))
+        }
+        Err(TryLockError::Error(why)) => Err(Failure::io("lock", path, &why)),
+    }
+}
+
 /// The tree of the last commit, if no built file differs from it.
 fn tree_of_head() -> Result<String, Failure> {
     let built = ["status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"];
@@ -233,6 +248,16 @@ mod tests {
                       Executable unittests src/lib.rs (t/debug/deps/x-1)\n";
         assert_eq!(executables(output).collect::<Vec<_>>(), ["t/release/deps/scripts-0f", "t/debug/deps/x-1"]);
         assert_eq!(executables("    Finished").count(), 0);
+    }
+
+    #[test]
+    fn a_second_run_is_refused_while_the_first_lasts() {
+        let path = std::env::temp_dir().join(format!("pole-mutants-lock-{}", std::process::id()));
+        let first = lock(&path).ok();
+        assert!(first.is_some() && lock(&path).is_err());
+        drop(first);
+        assert!(lock(&path).is_ok());
+        let _ = std::fs::remove_file(&path);
     }
 
     #[test]
