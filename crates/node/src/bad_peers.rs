@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use pole_election::Round;
+use pole_election::{Proposal, Propose, Rank, Round, Standing};
 use pole_oracle::Spec;
 use pole_types::{Cxid, Epoch, ServerId, SessionId, Time, Voters, Zxid};
 use pole_zab::{Body, Entry, Message as Zab, Origin, Phase, Recovered, Ticket};
@@ -123,4 +123,34 @@ fn a_leader_that_answers_a_connection_out_of_order_is_abandoned_and_the_connecti
     assert!(is(|effect| matches!(effect, Effect::Note(Note::BadPeer { from: LEADER, .. }))), "{effects:?}");
     assert!(is(|effect| matches!(effect, Effect::Reset { peer: LEADER, channel: Channel::Quorum })), "{effects:?}");
     assert_eq!(node.zab.phase(), Phase::Looking);
+}
+
+#[test]
+fn nothing_is_kept_of_strangers_that_propose_under_ever_new_ids() {
+    let mut config = Config::new(ServerId(1), Voters::new([ServerId(1)]));
+    config.limits.joiners = true;
+    let oracle = Spec::parse("history").and_then(|spec| spec.build()).expect("a known oracle");
+    let mut node = Node::new(config, oracle, EmptyMachine, Recovered::blank(), Time(0));
+    step(&mut node, Event::Start);
+    while node.serving().is_none() {
+        let effects = step(&mut node, Event::Continue);
+        assert!(!effects.is_empty() || node.serving().is_some(), "a single server serves");
+    }
+    for stranger in (100..1_100).map(ServerId) {
+        let own = Proposal {
+            id: stranger,
+            rank: Rank::Unknown,
+            version: Zxid::ZERO,
+            fingerprint: 0,
+            standing: Standing::default(),
+            inputs: Vec::new(),
+        };
+        let propose = Propose { round: Round::default(), choice: own.clone(), own, demoted: [].into() };
+        let message = Message::Election(pole_election::Message::Propose(propose));
+        let effects = step(&mut node, Event::Received { from: stranger, channel: Channel::Election, message });
+        let probes =
+            effects.iter().filter(|effect| matches!(effect, Effect::Send { message: Message::Heartbeat { .. }, .. }));
+        assert_eq!(probes.count(), 0, "{stranger}");
+    }
+    assert!(node.probed_seekers.is_empty());
 }

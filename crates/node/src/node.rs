@@ -73,8 +73,8 @@ pub struct Node<M> {
     pub(crate) phase_since: Option<Time>,
     /// Servers that hold an election in an older round, as far as we know, since our own election ended.
     pub(crate) electing_elsewhere: BTreeSet<ServerId>,
-    /// As follower: voters that hold an election and have not answered a heartbeat of this server since.
-    pub(crate) seekers: BTreeSet<ServerId>,
+    /// Voters that hold an election while this server has a leader, and have not answered a heartbeat since.
+    pub(crate) probed_seekers: BTreeSet<ServerId>,
     /// When this server last began an election.
     pub(crate) electing_since: Time,
     /// When this server last began to serve.
@@ -152,7 +152,7 @@ impl<M: Machine> Node<M> {
             grace: false,
             phase_since: None,
             electing_elsewhere: BTreeSet::new(),
-            seekers: BTreeSet::new(),
+            probed_seekers: BTreeSet::new(),
             electing_since: Time(0),
             serving_since: Time(0),
             failed_attempts: 0,

@@ -59,17 +59,18 @@ impl Unreached {
 
 impl<M: Machine> Node<M> {
     /// Another voter holds an election although we have a leader. Its answer to a heartbeat will show that it hears us,
-    /// too. The leader sends one as well: by its report, that voter sees that it is not the leader of an older epoch.
+    /// too. The leader sends one as well: with it the voter learns the leader's epoch no later than those of its followers,
+    /// and does not take it for an outdated leader. A stranger is not probed: it can connect under ever new ids.
     pub(crate) fn probe_seeker(&mut self, voter: ServerId, out: &mut Vec<Effect>) {
-        if self.serving().is_some() {
-            self.seekers.insert(voter);
+        if self.serving().is_some() && self.config.voters().contains(voter) {
+            self.probed_seekers.insert(voter);
             self.heartbeat(voter, out);
         }
     }
 
     /// Follower: a voter has answered a heartbeat. Tells the leader if it holds an election.
     pub(crate) fn report_seeker(&mut self, voter: ServerId, out: &mut Vec<Effect>) {
-        if self.seekers.remove(&voter)
+        if self.probed_seekers.remove(&voter)
             && let Some((leader, epoch)) = self.serving()
             && ![self.config.me, voter].contains(&leader)
         {
