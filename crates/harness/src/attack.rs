@@ -28,6 +28,7 @@ mod empty_joiner;
 mod ephemeral_names;
 mod expire_many;
 mod flipped_bits;
+mod large_multis;
 mod many_ephemerals;
 mod missing_snapshots;
 mod multi_read;
@@ -205,6 +206,8 @@ const ATTACKS: &[Attack] = &[
     many_ephemerals::ATTACK,
     auth_names::ATTACK,
     auth_acl::ATTACK,
+    large_multis::LARGE,
+    large_multis::MEDIUM,
     count_reads::ATTACK,
     unread_reads::ATTACK,
     multi_read::ATTACK,

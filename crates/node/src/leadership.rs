@@ -9,14 +9,17 @@ use pole_types::{ServerId, SessionId, Time};
 
 use crate::Request;
 use crate::handover::Transfer;
+use crate::inbox::Inbox;
 use crate::sessions::Expiry;
 use crate::syncs::Confirmations;
 use crate::unreached::Unreached;
 
 /// The state of an established leader.
 pub(crate) struct Leadership {
-    /// Requests not yet proposed, with the server that they came from.
-    inbox: VecDeque<(ServerId, Request)>,
+    /// Requests not yet proposed.
+    inbox: Inbox,
+    /// The size of the requests that may still be proposed in this step. The last one may be larger.
+    bytes_allowed: usize,
     /// The leader's own requests. A few of them at a time are proposed between those of clients.
     pub(crate) chores: VecDeque<Request>,
     /// How many of `chores` may still be proposed in this step.
@@ -37,8 +40,11 @@ pub(crate) struct Leadership {
 impl Leadership {
     /// Begins with the requests of our own clients that are not in the history.
     pub(crate) fn new(me: ServerId, unlogged: Vec<Request>, expiry: Expiry, chores_at: Time) -> Self {
+        let mut inbox = Inbox::default();
+        unlogged.into_iter().for_each(|request| inbox.push(me, request));
         Self {
-            inbox: unlogged.into_iter().map(|request| (me, request)).collect(),
+            inbox,
+            bytes_allowed: BYTES_PER_STEP_MAX,
             chores: VecDeque::new(),
             chores_allowed: 0,
             chores_at,
@@ -52,14 +58,15 @@ impl Leadership {
     }
 
     /// A step begins.
-    pub(crate) fn allow_chores(&mut self) {
+    pub(crate) fn begin_step(&mut self) {
         self.chores_allowed = CHORES_PER_STEP_MAX;
+        self.bytes_allowed = BYTES_PER_STEP_MAX;
     }
 
     /// Queues a request. The session counts as active when the request arrives, however long it waits to be proposed.
     pub(crate) fn submit(&mut self, from: ServerId, request: Request, now: Time) {
         self.expiry.touch(request.origin.session, now);
-        self.inbox.push_back((from, request));
+        self.inbox.push(from, request);
     }
 
     /// The number of requests of clients that are not proposed yet.
@@ -80,7 +87,17 @@ impl Leadership {
             self.chores_allowed = left;
             return Some((me, request));
         }
-        self.inbox.pop_front()
+        if self.is_exhausted() {
+            return None;
+        }
+        let next = self.inbox.pop()?;
+        self.bytes_allowed = self.bytes_allowed.saturating_sub(next.1.body.len());
+        Some(next)
+    }
+
+    /// Whether no more requests of clients are to be proposed in this step.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.bytes_allowed == 0
     }
 
     /// Whether new proposals wait for a hand-over.
@@ -91,7 +108,7 @@ impl Leadership {
     /// Drops what a follower sent over its older links. It will send that again.
     pub(crate) fn forget(&mut self, peer: ServerId) {
         self.unreached.forget(peer);
-        self.inbox.retain(|(from, _)| *from != peer);
+        self.inbox.forget(peer);
         self.confirmations.forget(peer);
     }
 
@@ -104,3 +121,7 @@ impl Leadership {
 /// The number of the leader's own requests proposed in one step. It keeps ten thousand sessions that expire at once
 /// from delaying the requests of clients.
 const CHORES_PER_STEP_MAX: usize = 64;
+
+/// The size of the requests of clients that are proposed in one step: a few milliseconds of work. Messages of other servers
+/// and timers are handled between two steps.
+const BYTES_PER_STEP_MAX: usize = 256 << 10;

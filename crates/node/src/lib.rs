@@ -99,6 +99,7 @@ mod contract;
 mod disk_watch;
 mod event;
 mod handover;
+mod inbox;
 mod inspect;
 mod leadership;
 mod leadership_changes;

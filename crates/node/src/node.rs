@@ -55,8 +55,10 @@ pub struct Node<M> {
     pub(crate) early_requests: Vec<(ServerId, Request)>,
     /// What only an established leader has.
     pub(crate) leadership: Option<Leadership>,
-    /// Not everything that is ready was applied, and [`Effect::Continue`] was returned.
+    /// [`Effect::Continue`] was returned and not answered yet.
     pub(crate) continue_requested: bool,
+    /// Not everything that is ready was applied.
+    pub(crate) applies_later: bool,
     pub(crate) pending_syncs: PendingSyncs,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
@@ -141,6 +143,7 @@ impl<M: Machine> Node<M> {
             early_requests: Vec::new(),
             leadership: None,
             continue_requested: false,
+            applies_later: false,
             pending_syncs: PendingSyncs::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),
@@ -177,7 +180,7 @@ impl<M: Machine> Node<M> {
             return;
         }
         self.now = now.max(self.now);
-        self.leadership.iter_mut().for_each(Leadership::allow_chores);
+        self.leadership.iter_mut().for_each(Leadership::begin_step);
         self.dispatch(event, out);
         self.settle(out);
         self.zab.assert_invariants();
@@ -187,7 +190,7 @@ impl<M: Machine> Node<M> {
     /// that they are sent and written together.
     pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
-        self.leadership.iter_mut().for_each(Leadership::allow_chores);
+        self.leadership.iter_mut().for_each(Leadership::begin_step);
         for event in events {
             let is_batched = event.is_batched();
             if self.halted {
@@ -217,7 +220,10 @@ impl<M: Machine> Node<M> {
                 self.with_zab(|zab, outputs| zab.log_is_read(transfer, entries, outputs));
             }
             Event::Restored { ticket, failed } => self.restored(ticket, failed, out),
-            Event::Continue => self.continue_applying(out),
+            Event::Continue => {
+                self.continue_requested = false;
+                self.continue_applying(out);
+            }
             Event::Expired(timer) => self.expired(timer, out),
             Event::Attach { client, session, body } => self.attach(client, session, body, out),
             Event::Request { client, cxid, body } => self.request(client, cxid, body),
@@ -446,6 +452,13 @@ impl<M: Machine> Node<M> {
         self.disk.hangs()
     }
 
+    /// Asks the driver to come back after other events.
+    pub(crate) fn continue_later(&mut self, out: &mut Vec<Effect>) {
+        if !core::mem::replace(&mut self.continue_requested, true) {
+            out.push(Effect::Continue);
+        }
+    }
+
     pub(crate) fn halt(&mut self, reason: String, out: &mut Vec<Effect>) {
         self.halted = true;
         out.push(Effect::Halt { reason });
@@ -507,7 +520,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             self.seal_change(out);
-            self.propose_inbox();
+            self.propose_inbox(out);
             self.forward_outbox(out);
             self.confirm_syncs(out);
             self.try_hand_over(out);

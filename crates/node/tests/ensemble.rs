@@ -7,7 +7,7 @@ use pole_node::{
 };
 use pole_oracle::Spec;
 use pole_types::{Cxid, Epoch, ServerId, SessionId, Span, Time, Voters, Zxid};
-use pole_zab::{Entry, Recovered, Ticket};
+use pole_zab::{DiskOp, Entry, Recovered, Ticket};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A machine that records what it applied.
@@ -335,6 +335,50 @@ fn nothing_is_prepared_while_the_machine_waits_and_everything_is_afterwards() {
     ensemble.write(ServerId(1), 9, 2, b"c");
     ensemble.run(Span::from_ms(10));
     assert_eq!(ensemble.replies.len(), 4);
+}
+
+#[test]
+fn a_leader_does_little_in_one_step_and_has_little_under_way() {
+    let mut ensemble = Ensemble::new(1, "history");
+    ensemble.run(Span::from_ms(500));
+    ensemble.attach(ServerId(1), 9);
+    ensemble.attach(ServerId(1), 10);
+    ensemble.run(Span::from_ms(10));
+    let node = ensemble.nodes.get_mut(&ServerId(1)).expect("it lives");
+    let large = (1..=30).map(|cxid| Event::Request {
+        client: ClientId(9),
+        cxid: Cxid(cxid),
+        body: Bytes::from_static(&[b'x'; 100_000]),
+    });
+    let small = Event::Request { client: ClientId(10), cxid: Cxid(1), body: Bytes::from_static(b"small") };
+    let mut effects = Vec::new();
+    node.step_all(large.chain([small]), ensemble.now, &mut effects);
+    let (mut steps, mut sizes, mut last) = (1, Vec::new(), None);
+    loop {
+        let continues = effects.iter().any(|effect| matches!(effect, Effect::Continue));
+        let before = sizes.iter().sum::<usize>();
+        for effect in effects.drain(..) {
+            if let Effect::Write { ticket, op: DiskOp::Append(entries) } = effect {
+                last = Some(ticket);
+                sizes.extend(entries.iter().map(|entry| entry.body.len()));
+            }
+        }
+        let proposed = sizes.iter().sum::<usize>() - before;
+        assert!(proposed <= (256 << 10) + 100_000, "{proposed} bytes in one step");
+        if !continues {
+            break;
+        }
+        steps += 1;
+        node.step(Event::Continue, ensemble.now, &mut effects);
+    }
+    assert_eq!(sizes[0], 5, "the small one passes the others");
+    let under_way = sizes.iter().sum::<usize>();
+    assert!((1 << 20..(1 << 20) + 100_000).contains(&under_way), "{under_way} bytes under way");
+    assert!(steps >= 4, "{steps} steps");
+    // What was written makes room for the next.
+    ensemble.queue.push_back((ServerId(1), Event::Written { through: last.expect("a write") }));
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.replies.len(), 31);
 }
 
 #[test]

@@ -240,11 +240,11 @@ impl Shared {
         if removed.count == 0 {
             return;
         }
-        let had_room = self.has_room();
+        let had_room = self.has_room(usize::MAX);
         self.outstanding.fetch_sub(removed.count, Ordering::AcqRel);
         self.outstanding_bytes.fetch_sub(removed.bytes, Ordering::AcqRel);
         self.outstanding_large_bytes.fetch_sub(removed.large_bytes, Ordering::AcqRel);
-        if !had_room && self.has_room() {
+        if !had_room && self.has_room(usize::MAX) {
             self.room.notify_waiters();
         }
     }
@@ -259,9 +259,9 @@ impl ServerContext for Shared {
         Self::is_read_only(self)
     }
 
-    fn has_room(&self) -> bool {
+    fn has_room(&self, bytes: usize) -> bool {
         self.outstanding.load(Ordering::Acquire) < self.settings.outstanding_max
-            && self.outstanding_bytes.load(Ordering::Acquire) < OUTSTANDING_BYTES_MAX
+            && (bytes <= OWN_BYTES_MIN || self.outstanding_bytes.load(Ordering::Acquire) < OUTSTANDING_BYTES_MAX)
     }
 
     fn admit(&self, resumes: bool, now: Time) -> Result<(), CloseReason> {
@@ -376,6 +376,9 @@ impl Shared {
     }
 }
 
-/// Bytes of all requests that the node has not answered; further requests wait at their connections. Enough for
-/// `globalOutstandingLimit` (1000) requests of 64 KiB.
-const OUTSTANDING_BYTES_MAX: usize = 64 << 20;
+/// Bytes of all requests that the node has not answered; further requests wait at their connections, where those of other
+/// clients pass them. On the way to the leader they cannot. Enough for `globalOutstandingLimit` (1000) requests of 8 KiB.
+const OUTSTANDING_BYTES_MAX: usize = 8 << 20;
+
+/// What a connection may have outstanding although others have used up that room.
+const OWN_BYTES_MIN: usize = 64 << 10;

@@ -7,8 +7,8 @@
 //! listener counts with the predicate of the leader.
 //!
 //! Why that is safe: the leader decides nothing when it commits. A transaction is committed as soon as a quorum that has
-//! adopted the epoch has it durably; promises queue behind appends, so every later leader finds it. Whoever sees these
-//! acknowledgements may conclude the same. Only acknowledgements of the epoch in which the listener itself serves count:
+//! adopted the epoch has it durably; promises queue behind appends, so every later leader finds it. A server that sees
+//! these acknowledgements may conclude the same. Only acknowledgements of the epoch in which the listener itself serves count:
 //! the log of a server that acknowledged in an older epoch may have been truncated since.
 //!
 //! This module does not know for whom it pays (`node` decides that).

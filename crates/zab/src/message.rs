@@ -88,8 +88,8 @@ pub enum Message {
         entries: Vec<Entry>,
         /// The last committed position.
         committed: Zxid,
-        /// The followers that count the acknowledgements of these entries themselves: whoever acknowledges to the leader
-        /// also tells them.
+        /// The followers that count the acknowledgements of these entries themselves: a server that acknowledges to the
+        /// leader also tells them.
         listeners: Vec<ServerId>,
     },
     /// Everything up to `zxid` is durable on `server`. Cumulative. Also sent to listeners, see [`Message::Propose`].

@@ -10,7 +10,8 @@
 //! 1. *Input.* Keep the bytes that arrive in order in one buffer. While [`Connection::wants_input`], read more into it.
 //!    After every change (bytes, a reply, a confirmation, room at the node, a deadline) call
 //!    [`Connection::advance`], which consumes whole frames from the buffer, and do what [`Next`] says until it says
-//!    [`Next::Wait`].
+//!    [`Next::Wait`]. After a reply, and after output was sent, that may be skipped unless
+//!    [`Connection::waits_for_replies`].
 //! 2. *Touch.* If [`Connection::has_request`], add the session to the next [`crate::Event::Touched`], and only then
 //!    read the clock for the call of [`Connection::advance`]. Otherwise a report sent in between would confirm a client
 //!    that it does not name. Without a request do not add it: only the client itself keeps its session alive.
@@ -230,8 +231,9 @@ pub trait ServerContext {
     /// Whether clients are served without a quorum now.
     fn is_read_only(&self) -> bool;
 
-    /// Whether the node accepts more requests.
-    fn has_room(&self) -> bool;
+    /// Whether the node accepts another request of a connection that has this many bytes outstanding with it. Others may
+    /// have used up all the room for bytes, but a connection with little outstanding is not to wait for them.
+    fn has_room(&self, bytes: usize) -> bool;
 
     /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);
@@ -471,6 +473,13 @@ impl Connection {
             }
             State::Closing(_) => false,
         }
+    }
+
+    /// Whether the connection can go on only when earlier requests are answered and their replies sent: it has requests in
+    /// its input, or is to read no more.
+    #[must_use]
+    pub fn waits_for_replies(&self, input: &[u8]) -> bool {
+        self.state == State::Open && (self.has_frame(input) || !self.wants_input(input))
     }
 
     /// Whether a client with a session waits for an answer; see the contract, 2. A client that waits for the reply to

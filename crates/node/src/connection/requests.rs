@@ -42,7 +42,7 @@ impl Connection {
             }
             return Ok(Next::Wait);
         }
-        if !self.is_read_only && !self.may_accept(server, context) {
+        if !self.is_read_only && !self.may_accept(input, server, context) {
             return self.refuse_throttled(input, server, context);
         }
         self.may_send(context);
@@ -50,6 +50,10 @@ impl Connection {
         while self.deframer.has_frame(input)? && self.has_room() {
             if events.len() - first >= BATCH_MAX {
                 return Ok(Next::Yield);
+            }
+            if !self.pending.is_empty() && !self.has_room_at(server, input) {
+                self.blocked.room = true;
+                return Ok(Next::Wait);
             }
             let Some(header) = header(input) else { return Err(self.bad_header(input)) };
             let kind = self.kind_of(&header)?;
@@ -75,7 +79,7 @@ impl Connection {
     }
 
     /// Whether the lease allows an answer and the node has room. If not, the connection is blocked until that changes.
-    fn may_accept(&mut self, server: &impl ServerContext, context: CallContext) -> bool {
+    fn may_accept(&mut self, input: &[u8], server: &impl ServerContext, context: CallContext) -> bool {
         if let Some(lease) = &mut self.lease {
             lease.record_activity(context.now);
             if !lease.allows(context.now, context.confirmed) {
@@ -83,10 +87,16 @@ impl Connection {
                 return false;
             }
         }
-        self.blocked.room = !server.has_room() && !self.is_exempt;
+        self.blocked.room = !self.has_room_at(server, input);
         self.counts.waits_for_room += u64::from(self.blocked.room && self.waits_since.is_none());
         self.waits_since = self.blocked.room.then(|| self.waits_since.unwrap_or(context.now));
         !self.blocked.room
+    }
+
+    /// Whether the node accepts the next request of the input.
+    fn has_room_at(&self, server: &impl ServerContext, input: &[u8]) -> bool {
+        let next = input.first_chunk().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        self.is_exempt || server.has_room(self.pending_bytes + next)
     }
 
     /// Answers the requests that have waited for room for too long with `ThrottledOp`. Those of a client with earlier

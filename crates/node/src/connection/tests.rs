@@ -32,6 +32,8 @@ struct Driver {
 struct TestServer {
     is_read_only: Cell<bool>,
     is_full: Cell<bool>,
+    /// What a connection may have outstanding.
+    bytes_max: Cell<usize>,
     /// The room for large requests.
     large_bytes: Cell<usize>,
     refuses: Cell<Option<CloseReason>>,
@@ -46,8 +48,8 @@ impl ServerContext for TestServer {
         self.is_read_only.get()
     }
 
-    fn has_room(&self) -> bool {
-        !self.is_full.get()
+    fn has_room(&self, bytes: usize) -> bool {
+        !self.is_full.get() && bytes <= self.bytes_max.get()
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
@@ -82,7 +84,7 @@ impl Driver {
             watches: RefCell::default(),
             context,
             events: Vec::new(),
-            server: TestServer::default(),
+            server: TestServer { bytes_max: Cell::new(usize::MAX), ..TestServer::default() },
         }
     }
 
@@ -320,6 +322,43 @@ fn a_session_that_took_long_to_attach_is_announced_when_the_leader_knows_of_it()
     driver.serve();
     assert_eq!(driver.frames().len(), 1);
     assert!(!driver.machine.has_request(&driver.input), "from now on the client has to send something");
+}
+
+#[test]
+fn a_connection_with_too_much_outstanding_waits_for_replies_even_in_the_middle_of_a_request() {
+    let mut driver = Driver::open();
+    let large = |xid| {
+        frame(|w| {
+            RequestHeader { xid, op: OpCode::SetData.number() }.write(w);
+            w.raw(&vec![0; PENDING_BYTES_MAX / 5]);
+        })
+    };
+    driver.send(&large(1));
+    assert!(!driver.machine.waits_for_replies(&driver.input), "it reads the next request");
+    let more = [large(2), large(3), large(4), large(5), large(6).slice(..100)].concat();
+    driver.send(&more);
+    assert_eq!(driver.events.len(), 5);
+    assert!(!driver.machine.wants_input(&driver.input) && driver.machine.waits_for_replies(&driver.input));
+    driver.machine.reply(1, 1, &ok(), driver.context.now);
+    driver.serve();
+    assert!(driver.machine.wants_input(&driver.input) && !driver.machine.waits_for_replies(&driver.input));
+}
+
+#[test]
+fn a_connection_with_little_outstanding_goes_on_while_others_use_up_the_room() {
+    let mut driver = Driver::open();
+    driver.server.bytes_max.set(3 * write(1).len());
+    driver.send(&[write(1), write(2), write(3), write(4), write(5)].concat());
+    let taken = driver.events.len();
+    assert!((1..5).contains(&taken) && driver.machine.waits_for_room(), "{taken}");
+    assert!(!driver.machine.wants_input(&driver.input));
+    (1..=taken as i32).for_each(|xid| drop(driver.machine.reply(xid, 1, &ok(), driver.context.now)));
+    driver.serve();
+    assert!(driver.events.len() > taken, "its replies make room");
+    driver.server.bytes_max.set(usize::MAX);
+    driver.serve();
+    assert_eq!(driver.events.len(), 5);
+    assert!(!driver.machine.waits_for_room());
 }
 
 #[test]

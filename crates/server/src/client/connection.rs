@@ -13,7 +13,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_node::{CloseReason, Event, GssapiResult, Next};
+use pole_node::{CloseReason, Event, GssapiResult, Next, ServerContext as _};
 use pole_tree::Watcher;
 use pole_types::Time;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -186,6 +186,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Some(reason) = wants.close {
             return Err(reason.into());
         }
+        if wants.room && shared.has_room(usize::MAX) {
+            // There was room before anything waited for it.
+            return Ok(());
+        }
         if self.input.is_empty() {
             // An idle client has no buffer.
             self.input = BytesMut::new();
@@ -213,7 +217,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// With TLS: sends the output that may be sent, each frame in separate records.
     async fn write_pieces(&mut self) -> Result<(), End> {
         let (Some(writer), handle, shared) = (&mut self.writer, &self.handle, &self.shared) else { return Ok(()) };
-        let mut has_written = false;
+        let (mut has_written, mut was_woken) = (false, false);
         loop {
             let piece = handle.take_piece(PIECE_BYTES_MAX, shared.call_context());
             let mut step =
@@ -229,7 +233,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
                 tokio::select! {
                     done = &mut step => break done?,
-                    () = handle.wake.notified(), if wants.close.is_none() => {}
+                    () = handle.wake.notified(), if wants.close.is_none() => was_woken = true,
                     () = sleep_until(shared, wants.deadline), if wants.deadline.is_some() => {}
                     () = tokio::time::sleep(LAST_BYTES), if wants.close.is_some() => {
                         return Err(wants.close.unwrap_or(CloseReason::ClientStalled).into());
@@ -237,6 +241,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             }
             if piece.is_empty() {
+                if was_woken {
+                    // There may be more to do than to send.
+                    handle.wake.notify_one();
+                }
                 return Ok(());
             }
             handle.piece_sent();

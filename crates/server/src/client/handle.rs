@@ -51,8 +51,8 @@ struct Inner {
     socket: Option<Arc<OwnedWriteHalf>>,
     /// The socket is full, and the task waits for room in it.
     is_full: bool,
-    /// Requests wait in the input; the task must be woken when the node has answered earlier ones.
-    has_waiting_input: bool,
+    /// The task can go on only when earlier requests are answered and their replies sent. It must be woken then.
+    waits_for_replies: bool,
     /// This connection's part in the total of the server.
     output: CountedOutput,
 }
@@ -121,7 +121,7 @@ impl Handle {
             machine: Connection::new(id, shared.settings.limits.clone(), caller, now),
             socket: socket.map(Arc::new),
             is_full: false,
-            has_waiting_input: false,
+            waits_for_replies: false,
             output: CountedOutput { counted: 0, total: Arc::clone(&shared.output) },
         };
         Self {
@@ -209,7 +209,7 @@ impl Handle {
         shared.status.counters.add(Counter::ThrottledOps, machine.counts().throttled - before.throttled);
         shared.status.limits.add(Limit::Outstanding, machine.counts().waits_for_room - before.waits_for_room);
         self.session.store(machine.session(), Ordering::Relaxed);
-        inner.has_waiting_input = next == Next::Wait && inner.machine.has_request(input);
+        inner.waits_for_replies = next == Next::Wait && inner.machine.waits_for_replies(input);
         let Inner { machine, output, .. } = &mut *inner;
         output.note(machine);
         (next, taken)
@@ -258,7 +258,7 @@ impl Handle {
         let asked = machine.reply(xid, zxid, reply, now);
         let asked = asked.map(|asked| (asked, machine.output_bytes().saturating_sub(bytes)));
         output.note(machine);
-        if std::mem::take(&mut inner.has_waiting_input) || asked.is_none() {
+        if std::mem::take(&mut inner.waits_for_replies) || asked.is_none() {
             self.wake.notify_one();
         }
         asked
@@ -280,9 +280,12 @@ impl Handle {
         self.inner.lock().machine.answer_four_letter_word(text);
     }
 
-    /// Sends the output, as far as the lease allows and the socket has room. Wakes the task if something is left.
+    /// Sends the output, as far as the lease allows and the socket has room. Wakes the task if something is left, or if the
+    /// task waited for this.
     pub(crate) fn flush(&self, at: CallContext) {
-        if self.write_output(at) {
+        let mut inner = self.inner.lock();
+        let is_left = inner.write_output(at);
+        if std::mem::take(&mut inner.waits_for_replies) || is_left {
             self.wake.notify_one();
         }
     }
@@ -290,25 +293,7 @@ impl Handle {
     /// Called by the task: the same, but the task is awake and is about to wait for whatever the rest needs. If it woke
     /// itself, it would never wait: output that the lease holds back stays until the client is heard or its session ends.
     pub(crate) fn flush_in_task(&self, at: CallContext) {
-        self.write_output(at);
-    }
-
-    /// Returns whether something is left for the task: output that waits, or the end of the connection.
-    fn write_output(&self, at: CallContext) -> bool {
-        let mut inner = self.inner.lock();
-        let is_closing = inner.machine.close_reason().is_some();
-        if inner.machine.output_bytes() == 0 && !is_closing {
-            return false;
-        }
-        match inner.socket.clone() {
-            None => true,
-            Some(socket) if !inner.is_full => {
-                inner.write_to(&socket, at);
-                inner.machine.output_bytes() > 0 || inner.machine.close_reason().is_some()
-            }
-            // The task waits for room in the socket.
-            Some(_) => is_closing,
-        }
+        self.inner.lock().write_output(at);
     }
 
     /// Ends the connection once the queued output has been sent.
@@ -320,8 +305,10 @@ impl Handle {
     /// Called by the task: returns what to wait for, with this input left.
     pub(crate) fn wants(&self, input: &[u8], now: Time) -> Wants {
         let mut inner = self.inner.lock();
-        let machine = &mut inner.machine;
+        let Inner { machine, waits_for_replies, .. } = &mut *inner;
         machine.expire(now);
+        // Replies may have filled the output since the input was last looked at.
+        *waits_for_replies |= machine.waits_for_replies(input);
         Wants {
             input: machine.wants_input(input),
             confirmation: machine.waits_for_confirmation(),
@@ -399,6 +386,23 @@ impl Handle {
 }
 
 impl Inner {
+    /// Returns whether something is left for the task: output that waits, or the end of the connection.
+    fn write_output(&mut self, at: CallContext) -> bool {
+        let is_closing = self.machine.close_reason().is_some();
+        if self.machine.output_bytes() == 0 && !is_closing {
+            return false;
+        }
+        match self.socket.clone() {
+            None => true,
+            Some(socket) if !self.is_full => {
+                self.write_to(&socket, at);
+                self.machine.output_bytes() > 0 || self.machine.close_reason().is_some()
+            }
+            // The task waits for room in the socket.
+            Some(_) => is_closing,
+        }
+    }
+
     fn write_to(&mut self, socket: &OwnedWriteHalf, at: CallContext) {
         loop {
             let unsent = self.machine.unsent(at);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use pole_client::blocking::Session;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyIdMethod,
     KeyPair, RevokedCertParams, SerialNumber,
@@ -15,7 +16,8 @@ use rustls::client::WantsClientCert;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 
-use crate::test_server::{TestServer, free_port};
+use crate::connections::send_too_much;
+use crate::test_server::{TEST_TIMEOUT, TestServer, free_port};
 
 #[test]
 fn a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on() {
@@ -37,6 +39,25 @@ fn a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on() {
     // The server ends the connection without a notice of TLS, which the client reports after the answer.
     let _ = old.read_to_string(&mut answer);
     assert!(answer.contains("Mode: standalone"), "{answer}");
+    drop(server);
+    fs::remove_dir_all(dir).expect("the directory of the test");
+}
+
+#[test]
+fn a_client_with_tls_that_sends_more_than_may_be_outstanding_gets_all_replies() {
+    let dir = std::env::temp_dir().join(format!("pole-much-over-tls-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory for the test");
+    let file = dir.join("server.pem");
+    let (certificate, port) = (write_certificate(&file), free_port());
+    let server = TestServer::standalone(&format!(
+        "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nssl.clientAuth=none\nssl.keyStore.location={}\n",
+        file.display()
+    ));
+    server.wait_until_serving();
+    let stream = connect(port, &certificate).expect("a connection");
+    stream.sock.set_read_timeout(Some(TEST_TIMEOUT)).expect("a time limit");
+    stream.sock.set_write_timeout(Some(TEST_TIMEOUT)).expect("a time limit");
+    send_too_much(&mut Session::over(stream, TEST_TIMEOUT).expect("a session"));
     drop(server);
     fs::remove_dir_all(dir).expect("the directory of the test");
 }

@@ -1,7 +1,9 @@
 //! Connections that move between the threads, as their clients and operators see it.
 
+use std::io::{Read, Write};
+
 use pole_client::blocking::Session;
-use pole_client::{create, get_data, set_data_at};
+use pole_client::{create, get_data, set_data, set_data_at};
 use pole_jute::CreateMode;
 
 use crate::test_server::TestServer;
@@ -40,6 +42,23 @@ fn nothing_is_lost_or_out_of_order_while_many_move_to_and_fro() {
     });
     server.wait_until("all have left", |server| figure(server, "zk_num_alive_connections ") == 0);
     assert_eq!(lone_writers(&server), 0);
+}
+
+#[test]
+fn a_client_that_sends_more_than_may_be_outstanding_gets_all_replies() {
+    let server = TestServer::standalone("");
+    server.wait_until_serving();
+    send_too_much(&mut server.session());
+}
+
+/// Sends writes without waiting for replies: more than a connection may have outstanding by number, and then by size.
+pub(crate) fn send_too_much<S: Read + Write>(client: &mut Session<S>) {
+    client.ask(create("/much", b"", CreateMode::Persistent)).expect("it is created");
+    for (count, bytes) in [(5_000, 10), (200, 100_000), (20, 1_000_000)] {
+        let data = vec![b'x'; bytes];
+        let replies = client.ask_all((0..count).map(|_| set_data("/much", &data)));
+        assert_eq!(replies.expect("every write is answered").len(), count);
+    }
 }
 
 /// A client whose writes fail if one before them was lost or done twice.

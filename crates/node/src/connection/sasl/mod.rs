@@ -8,8 +8,8 @@
 //! and the reply to that proves the same of the server. There is one attempt on each connection. As in Apache, the realm
 //! is `zk-sasl-md5` and the service `zookeeper` on every server, and nothing is encrypted or signed afterwards (`auth`).
 //!
-//! The server keeps a hash of each password. Whoever has that hash can pass for the user, here as with every server
-//! of this mechanism, and whoever records an exchange can try passwords: a network that is not trusted needs TLS too.
+//! The server keeps a hash of each password. Somebody who has that hash can pass for the user, here as with every server
+//! of this mechanism, and somebody who records an exchange can try passwords: a network that is not trusted needs TLS too.
 //!
 //! The nonce comes from the driver, so a step is a function of its arguments. What becomes of the result is decided in
 //! `authentication`.

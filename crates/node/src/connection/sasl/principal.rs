@@ -2,7 +2,7 @@
 //!
 //! A principal is `NAME@REALM` or `NAME/HOST@REALM`. The user is the principal, without the host and the realm if the
 //! operator wants it so. These are removed from principals of the server's own realm only: `bob@A` and `bob@B` are different
-//! people. In Apache the user of another realm is whoever the client says that it is; here it is the whole principal.
+//! people. In Apache the user of another realm has whatever name the client asks for; here it is the whole principal.
 //! Rules of `auth_to_local` are not supported.
 
 use alloc::format;
