@@ -35,7 +35,7 @@
 //! - A directory is marked as incomplete from before its first file until `take_over` is done, and no server starts on
 //!   a marked one.
 //!
-//! The crate does not know the configuration file, the command line, or how a Pole server works.
+//! The crate does not know the configuration file, the command line, TLS, or how a Pole server works.
 
 mod copy;
 mod four_letter;
@@ -49,7 +49,7 @@ mod take_over;
 pub use copy::{CopyError, copy_history};
 pub use four_letter::{Answer, Mode, ask};
 pub use learner::{Effect, Learner, Limits, ProtocolError, Start};
-pub use link::{Control, Follow, FollowError, Progress};
+pub use link::{Control, Encrypt, Encryption, Follow, FollowError, Progress, Stream};
 pub use packet::{Kind, Packet, PacketError};
 pub use replica::{Replica, ReplicaError};
 pub use servers::{ApacheServer, OBSERVER_ID};

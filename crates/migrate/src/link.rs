@@ -3,12 +3,14 @@
 //! Only the leader listens on its port for learners, so the server that accepts a connection there is the leader, or is
 //! about to be. A leader that does not answer, or is silent for longer than its own `syncLimit`, is given up.
 //!
-//! Everything runs on the caller's thread. The caller is told of progress several times a second, and decides when to
-//! stop.
+//! Everything runs on the caller's thread. The caller is told of progress several times a second, except while a
+//! connection is encrypted, and decides when to stop.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pole_types::{Epoch, ServerId, Zxid};
@@ -30,6 +32,26 @@ pub struct Follow {
     pub sync_limit: Duration,
     /// Limits on what it may send.
     pub limits: Limits,
+    /// How the ensemble encrypts the links between its servers, if it does.
+    pub encryption: Option<Encryption>,
+}
+
+/// A connection to a leader.
+pub trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
+/// Encrypts a connection to the given host. Reads and writes have to keep the time limits of the socket.
+pub type Encrypt = dyn Fn(TcpStream, &str) -> io::Result<Box<dyn Stream>>;
+
+/// How connections to servers are encrypted.
+#[derive(Clone)]
+pub struct Encryption(pub Arc<Encrypt>);
+
+impl fmt::Debug for Encryption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Encryption")
+    }
 }
 
 /// How far the copy is.
@@ -137,11 +159,16 @@ impl Follow {
                 if watch(&progress) == Control::Stop {
                     return Ok(());
                 }
-                let Ok(stream) = connect(&server.host, server.quorum_port, CONNECT_LIMIT.min(self.sync_limit)) else {
+                let Ok(socket) = connect(&server.host, server.quorum_port, CONNECT_LIMIT.min(self.sync_limit)) else {
                     continue;
                 };
-                progress.leader = Some(server.id);
-                let ended = Connection { follow: self, stream, progress: &mut progress, replica, watch }.run();
+                let ended = match self.open(socket, &server.host) {
+                    Ok(stream) => {
+                        progress.leader = Some(server.id);
+                        Connection { follow: self, stream, progress: &mut progress, replica, watch }.run()
+                    }
+                    Err(error) => error.into(),
+                };
                 (progress.leader, progress.proposed) = (None, None);
                 if progress.up_to_date {
                     pause = PAUSE_MIN;
@@ -163,12 +190,23 @@ impl Follow {
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+
+    /// Prepares a connection.
+    fn open(&self, socket: TcpStream, host: &str) -> io::Result<Box<dyn Stream>> {
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(TURN))?;
+        socket.set_write_timeout(Some(self.sync_limit))?;
+        match &self.encryption {
+            Some(Encryption(encrypt)) => encrypt(socket, host),
+            None => Ok(Box::new(socket)),
+        }
+    }
 }
 
 /// One connection.
 struct Connection<'a> {
     follow: &'a Follow,
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     progress: &'a mut Progress,
     replica: &'a mut Replica,
     watch: &'a mut dyn FnMut(&Progress) -> Control,
@@ -184,9 +222,6 @@ impl Connection<'_> {
 
     /// Returns when the caller wants to stop.
     fn follow(&mut self) -> Result<(), Ended> {
-        self.stream.set_nodelay(true)?;
-        self.stream.set_read_timeout(Some(TURN))?;
-        self.stream.set_write_timeout(Some(self.follow.sync_limit))?;
         let (accepted, current) = self.replica.epochs();
         let start = Start { id: self.follow.id, accepted, current, last: self.replica.last() };
         let (mut learner, first) = Learner::new(start, self.follow.limits);

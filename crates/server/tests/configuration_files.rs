@@ -57,3 +57,19 @@ fn a_file_that_is_too_long_or_not_text_is_refused() {
     fs::write(dir.0.join("binary"), [0xff; 10]).unwrap();
     assert!(Config::load(&dir.0.join("binary")).unwrap_err().to_string().contains("cannot be read"));
 }
+
+#[test]
+fn the_configuration_of_a_source_may_have_what_concerns_only_servers() {
+    let dir = TempDir::new("source");
+    let servers = "dataDir=HOME\nclientPort=2181\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+    let unified = dir.write("unified.cfg", &format!("{servers}portUnification=true\nadmin.forceHttps=true\n"));
+    assert!(Config::load(&unified).unwrap_err().to_string().contains("portUnification"));
+    let (config, _) = Config::load_source(&unified).unwrap();
+    assert_eq!(config.voters().iter().count(), 3);
+
+    // The leader would ask the copy for it.
+    let asked = dir.write("asked.cfg", &format!("{servers}quorum.auth.enableSasl=true\n"));
+    assert!(Config::load_source(&asked).unwrap_err().to_string().contains("quorum.auth.enableSasl"));
+    let wrong = dir.write("wrong.cfg", &format!("{servers}tickTime=soon\n"));
+    assert!(Config::load_source(&wrong).unwrap_err().to_string().contains("tickTime"));
+}

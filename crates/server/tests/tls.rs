@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use pole_server::config::{ClientAuth, Password, Secret, Store, StoreFormat, TlsSettings};
 use pole_server::tls::{self, PeerTls};
@@ -41,6 +43,64 @@ fn a_server_of_another_authority_is_turned_away() {
     assert!(handshake(&one, &rogue, "localhost").is_err(), "as the one that connects");
     assert!(handshake(&rogue, &one, "localhost").is_err(), "as the one that is called");
 }
+
+#[test]
+fn a_tool_connects_to_a_server_on_a_blocking_socket() {
+    let certs = CertificateDir::open();
+    let server = PeerTls::open(&certs.settings("ca", "one")).unwrap();
+    let tool = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let (address, echo) = echo_once(&server);
+    let socket = TcpStream::connect(address).unwrap();
+    // Shorter than a handshake: the time limits of the socket do not end it.
+    socket.set_read_timeout(Some(Duration::from_micros(1))).unwrap();
+    let mut stream = tool.connect(socket, "localhost", LIMIT).unwrap();
+    stream.write_all(b"hello").unwrap();
+    let mut answer = [0; 5];
+    let mut filled = 0;
+    while filled < answer.len() {
+        match stream.read(&mut answer[filled..]) {
+            Ok(count) => filled += count,
+            Err(error) => assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)),
+        }
+    }
+    assert_eq!(&answer, b"hello");
+    echo.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_tool_refuses_a_server_of_another_authority_and_one_that_is_silent() {
+    let certs = CertificateDir::open();
+    certs.authority("rogue");
+    certs.certificate("three", "rogue", "/CN=three", 100);
+    let tool = PeerTls::open(&certs.settings("ca", "two")).unwrap();
+    let (address, echo) = echo_once(&PeerTls::open(&certs.settings("rogue", "three")).unwrap());
+    let error = tool.connect(TcpStream::connect(address).unwrap(), "localhost", LIMIT).err().unwrap().to_string();
+    assert!(error.contains("TLS handshake") && error.contains("UnknownIssuer"), "{error}");
+    assert!(echo.join().unwrap().is_err());
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(silent.local_addr().unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let error = tool.connect(socket, "localhost", Duration::from_millis(20)).err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+/// A server that sends the first five bytes back.
+fn echo_once(server: &PeerTls) -> (SocketAddr, JoinHandle<io::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connection = ServerConnection::new(server.acceptor.clone()).unwrap();
+    let echo = thread::spawn(move || {
+        let mut stream = StreamOwned::new(connection, listener.accept()?.0);
+        let mut bytes = [0; 5];
+        stream.read_exact(&mut bytes)?;
+        stream.write_all(&bytes)
+    });
+    (address, echo)
+}
+
+/// Longer than any handshake.
+const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
 fn an_expired_certificate_is_turned_away() {

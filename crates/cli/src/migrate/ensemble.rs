@@ -1,9 +1,11 @@
 //! The ensemble of Apache and the directory of the copy, from two configurations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pole_migrate::{ApacheServer, Follow, FollowError, Limits, Replica, ReplicaError};
+use pole_migrate::{ApacheServer, Encryption, Follow, FollowError, Limits, Replica, ReplicaError};
 use pole_server::config::{Config, Identity, MemberRole};
+use pole_server::tls::PeerTls;
 use pole_storage::{OpenError, WriteError, is_following, mark_following};
 use pole_types::{ServerId, Voters};
 
@@ -25,17 +27,11 @@ impl Source {
     pub(super) fn load(args: &FollowArgs) -> Result<Self, Failure> {
         let file = args.apache.display();
         let bad = |error: String| Failure::bad_input(error);
-        let (apache, _) = Config::load_as(&args.apache, Identity::Any).map_err(|error| bad(error.to_string()))?;
+        let (apache, _) = Config::load_source(&args.apache).map_err(|error| bad(error.to_string()))?;
         let (config, _) = Config::load_as(&args.config, Identity::Any).map_err(|error| bad(error.to_string()))?;
         let Some(ensemble) = &apache.ensemble else {
             return Err(bad(format!("{file} has no server.N: a server without others is moved in place")));
         };
-        if apache.tls.between_servers {
-            return Err(bad(format!(
-                "{file}: sslQuorum=true: a copy follows without TLS only; set sslQuorum=false and portUnification=true for \
-                 the time of the move, or move in place"
-            )));
-        }
         if apache.storage.data_dir == config.storage.data_dir || apache.storage.log_dir == config.storage.log_dir {
             return Err(bad(format!(
                 "{file} and {} have the same directory: a copy needs one of its own",
@@ -73,6 +69,7 @@ impl Source {
             init_limit: ticks(apache.timing.init_limit),
             sync_limit: ticks(apache.timing.sync_limit),
             limits: Limits::default(),
+            encryption: encryption(&apache).map_err(|error| bad(format!("{file}: {error}")))?,
         };
         Ok(Self { follow, voters: apache.voters(), tick, config })
     }
@@ -98,6 +95,15 @@ impl Source {
         };
         Replica::open(config).map_err(|error| refused(&error))
     }
+}
+
+/// TLS as the servers of the ensemble use it between each other, with their key and trust stores.
+fn encryption(apache: &Config) -> Result<Option<Encryption>, pole_server::tls::Error> {
+    if !apache.tls.between_servers {
+        return Ok(None);
+    }
+    let tls = PeerTls::open(&apache.tls.peers)?;
+    Ok(Some(Encryption(Arc::new(move |socket, host| Ok(Box::new(tls.connect(socket, host, HANDSHAKE_LIMIT)?))))))
 }
 
 fn refused(error: &OpenError) -> Failure {
@@ -126,6 +132,9 @@ pub(super) fn failed(error: &FollowError) -> Failure {
         FollowError::Protocol(_) => Failure::new(Kind::BadInput, error.to_string()),
     }
 }
+
+/// A handshake takes milliseconds of work. A server that does not answer is not waited for while others may lead.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Less than a server reserves: the copy may be copied again, with everything that is reserved.
 const PREALLOCATE_BYTES: u64 = 1 << 20;

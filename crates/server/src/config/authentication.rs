@@ -76,7 +76,7 @@ pub(super) fn check_provider(key: &str, class: &str, line: usize, report: &mut R
         "X509AuthenticationProvider" | "DigestAuthenticationProvider" | "IPAuthenticationProvider" => {}
         SASL | ENSEMBLE => {}
         "KeyAuthenticationProvider" => {
-            let why = "an example of Apache's that lets in whoever knows a multiple of a number in /key: use digest, sasl or x509";
+            let why = "an example of Apache's that lets in clients that know a multiple of a number in /key: use digest, sasl or x509";
             report.problem(line, key, class, why);
         }
         _ => {

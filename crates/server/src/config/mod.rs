@@ -107,6 +107,27 @@ impl Config {
     /// # Errors
     /// See [`Config::load`].
     pub fn load_as(path: &Path, identity: Identity) -> Result<(Self, Vec<Warning>), ConfigError> {
+        Self::load_entries(path, identity, |_| true)
+    }
+
+    /// Reads the configuration of an ensemble of Apache that is to be copied. What a Pole server does not support is no
+    /// concern of a copy, except what the other servers ask of it.
+    ///
+    /// # Errors
+    /// See [`Config::load`].
+    pub fn load_source(path: &Path) -> Result<(Self, Vec<Warning>), ConfigError> {
+        let concerns_copy = |entry: &properties::Entry| {
+            entry.key.starts_with("quorum.auth.") || !values::is_unsupported(&entry.key, &entry.value)
+        };
+        Self::load_entries(path, Identity::Any, concerns_copy)
+    }
+
+    /// Reads the entries of a file that are wanted.
+    fn load_entries(
+        path: &Path,
+        identity: Identity,
+        is_wanted: impl Fn(&properties::Entry) -> bool,
+    ) -> Result<(Self, Vec<Warning>), ConfigError> {
         let file = path.display().to_string();
         let text = match read_bounded(path) {
             Ok(text) => text,
@@ -117,10 +138,11 @@ impl Config {
             }
         };
         let mut report = Report::new(&file);
-        let entries = match path.extension().is_some_and(|ending| ending == "toml") {
+        let mut entries = match path.extension().is_some_and(|ending| ending == "toml") {
             true => toml::parse(&text, &mut report),
             false => properties::parse(&text, &mut report),
         };
+        entries.retain(is_wanted);
         let (mut config, warnings) = Self::from_entries(entries, &read_bounded, identity, report)?;
         if let Some(ensemble) = &mut config.ensemble {
             ensemble.file = SourceFile(Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())));

@@ -173,6 +173,11 @@ fn normalized(kind: Kind, value: &str) -> String {
     spelled.unwrap_or_else(|| value.to_owned())
 }
 
+/// Whether a key has a value that Apache's server accepts and ours refuses.
+pub(super) fn is_unsupported(key: &str, value: &str) -> bool {
+    keys::find(key).is_some_and(|key| matches!(key.kind, Kind::Only(..)) && !allowed(key.kind, value))
+}
+
 /// Whether a key of this kind may have this value.
 pub(super) fn allowed(kind: Kind, value: &str) -> bool {
     match kind {

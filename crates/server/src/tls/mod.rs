@@ -10,6 +10,7 @@
 //!
 //! The meaning of identities is in `tree`, the configuration keys in `config`.
 
+mod blocking;
 mod jks;
 mod principal;
 mod reload;
