@@ -55,11 +55,21 @@ void until_more(atomic_int *number, int before, const char *what) {
     }
 }
 
-void fault(int server) {
+static void ask(const char *request) {
     char answer[64] = "";
-    printf("@fault %d\n", server);
+    printf("%s\n", request);
     fflush(stdout);
     check(fgets(answer, sizeof answer, stdin) && strcmp(answer, "done\n") == 0, "the fault was done, not: %s", answer);
+}
+
+void fault(int server) {
+    char request[32];
+    snprintf(request, sizeof request, "@fault %d", server);
+    ask(request);
+}
+
+void replacement(void) {
+    ask("@fault");
 }
 
 void check(bool holds, const char *format, ...) {
@@ -85,7 +95,7 @@ void pause_ms(int ms) {
 
 int main(int count, char **arguments) {
     if (count != 3) {
-        fprintf(stderr, "usage: %s operations|failover SERVERS\n", arguments[0]);
+        fprintf(stderr, "usage: %s operations|failover|holder|reconfig SERVERS\n", arguments[0]);
         return 2;
     }
     /* The checks report failures themselves. At lower levels, the client would log every lost connection. */
@@ -94,6 +104,10 @@ int main(int count, char **arguments) {
         operations(arguments[2]);
     } else if (strcmp(arguments[1], "failover") == 0) {
         failover(arguments[2]);
+    } else if (strcmp(arguments[1], "holder") == 0) {
+        holder(arguments[2]);
+    } else if (strcmp(arguments[1], "reconfig") == 0) {
+        reconfig(arguments[2]);
     } else {
         fprintf(stderr, "there is no program `%s`\n", arguments[1]);
         return 2;

@@ -39,6 +39,8 @@ void until_more(atomic_int *number, int before, const char *what);
 
 /* Has one server (counted from 1) killed and restarted. Returns when the servers serve again. */
 void fault(int server);
+/* Has all servers replaced. Returns when the new ones serve. */
+void replacement(void);
 
 /* Exits with this message unless the condition holds. */
 void check(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -50,5 +52,7 @@ void pause_ms(int ms);
 /* The programs. Each returns only if all its checks succeed. */
 void operations(const char *servers);
 void failover(const char *servers);
+void holder(const char *servers);
+void reconfig(const char *servers);
 
 #endif

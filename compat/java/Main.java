@@ -20,6 +20,7 @@ public final class Main {
                 case "counter" -> Counter.run(stage);
                 case "cache" -> Cache.run(stage);
                 case "failover" -> Failover.run(stage);
+                case "holder" -> Holder.run(stage);
                 case "sasl" -> Sasl.run(stage);
                 case "sasl-required" -> Sasl.runRequired(stage);
                 case "kerberos" -> Kerberos.run(stage);

@@ -32,7 +32,13 @@ final class Stage implements AutoCloseable {
 
     /** Creates a client with its own session. It gives up a lock only when the session is lost, not when a connection is. */
     CuratorFramework client() throws Exception {
+        return client(true);
+    }
+
+    /** The same. Unless it follows the configuration of the ensemble, it knows only the addresses of the connect string. */
+    CuratorFramework client(boolean followsConfiguration) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
+                .ensembleTracker(followsConfiguration)
                 .connectString(servers)
                 .sessionTimeoutMs(20_000)
                 .connectionTimeoutMs(10_000)

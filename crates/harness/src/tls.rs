@@ -71,6 +71,16 @@ impl Certificates {
         &self.key_store
     }
 
+    /// The `zoo.cfg` lines for TLS between servers. All of them have the same certificate.
+    pub fn lines_between_servers(&self) -> String {
+        format!(
+            "sslQuorum=true\nssl.quorum.keyStore.location={}\nssl.quorum.keyStore.type=PEM\n\
+             ssl.quorum.trustStore.location={}\nssl.quorum.trustStore.type=PEM\n",
+            self.key_store.display(),
+            self.authority.display()
+        )
+    }
+
     /// The `zoo.cfg` lines that open a secure port.
     pub fn lines(&self, port: u16) -> String {
         format!(

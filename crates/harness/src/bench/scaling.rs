@@ -20,7 +20,7 @@ pub(super) fn run(rows: &[Row], record: &mut dyn FnMut(Metric, f64)) -> Result<(
     // The test also fails when its best round misses the goal, which the table reports.
     let ratios = ratios(&output);
     if ratios.is_empty() {
-        return Err(Failure::Check(format!("the test {TEST} printed no ratio; all it said: {}", log.display())));
+        return Err(Failure::Check(format!("the test {TEST} printed no ratio; full output: {}", log.display())));
     }
     ratios.into_iter().for_each(|ratio| record(Metric::Scaling, ratio));
     Ok(())

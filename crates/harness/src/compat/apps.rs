@@ -10,6 +10,7 @@
 //! Nothing of an application is in this repository. `tools` downloads and unpacks packages.
 
 mod chdb;
+mod clickhouse;
 mod flink;
 mod kafka;
 mod patroni;
@@ -47,8 +48,17 @@ pub(super) struct App {
 }
 
 /// All applications.
-pub(super) const APPS: &[App] =
-    &[patroni::APP, kafka::APP, spark::APP, zuul::APP, tooz::APP, chdb::APP, prometheus::APP, flink::APP];
+pub(super) const APPS: &[App] = &[
+    patroni::APP,
+    kafka::APP,
+    spark::APP,
+    zuul::APP,
+    tooz::APP,
+    chdb::APP,
+    clickhouse::APP,
+    prometheus::APP,
+    flink::APP,
+];
 
 /// Checks that programs can run in a process namespace.
 pub(super) fn prepare() -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! C: Debian's package of Apache's C client, and our own programs compiled against it.
 //!
-//! `compat/c` becomes one program, which runs `operations` or `failover`.
+//! `compat/c` becomes one program, which runs `operations`, `failover`, `holder` or `reconfig`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use crate::command::{install, is_installed, killed_with_parent, output_of, progr
 /// The names of the programs in logs.
 pub(super) const OPERATIONS: &str = "c-operations";
 pub(super) const FAILOVER: &str = "c-failover";
+pub(super) const HOLDER: &str = "c-holder";
+pub(super) const RECONFIG: &str = "c-reconfig";
 
 /// Installs what is missing, if permitted.
 pub(super) fn prepare() -> Result<(), Failure> {

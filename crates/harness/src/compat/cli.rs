@@ -135,12 +135,8 @@ fn difference(wanted: &[&str], got: &[&str]) -> String {
     format!("`{command}`: Apache says {}, this says {}", shown(wanted.get(at)), shown(got.get(at)))
 }
 
-/// Enables node types that are off by default, enforces quotas, and adds a superuser with the password `test`.
-const CONFIG: &[&str] = &[
-    "extendedTypesEnabled=true",
-    "enforceQuota=true",
-    "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
-];
+/// Enables node types that are off by default, enforces quotas, and adds a superuser.
+const CONFIG: &[&str] = &["extendedTypesEnabled=true", "enforceQuota=true", servers::SUPERUSER];
 
 /// More would not help a reader; the rest is in the file.
 const DIFFERENCES_MAX: usize = 12;

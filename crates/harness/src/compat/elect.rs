@@ -30,7 +30,7 @@ pub(super) fn run(_options: &Options, _size: usize, _launchers: &[Launcher]) -> 
         println!("elect: {line}");
     }
     if !done.passed() {
-        println!("elect FAILED; all it said: {}", log.display());
+        println!("elect FAILED; full output: {}", log.display());
     }
     Ok(tally(&done.output, done.passed()))
 }

@@ -5,11 +5,13 @@
 //!    `pole migrate take-over` ends it, and Pole serves from the copy.
 //! 2. Back: Apache on Pole's directories. Every node is compared, with its stat.
 //! 3. In place: `pole migrate check`, then Pole on Apache's directories.
+//! 4. Side by side, with TLS between the servers.
 //!
 //! No session may end, no acknowledged write may be lost, and nothing else may change. The longest time without a write
-//! is printed for each step.
+//! is printed for each step. Third-party clients hold locks, ephemeral nodes and watches all the time (`holders`).
 
 mod clients;
+mod holders;
 mod tree;
 
 use std::fs::{self, File};
@@ -26,12 +28,15 @@ use crate::Failure;
 use crate::client::set_data;
 use crate::command::killed_with_parent;
 use crate::ensemble::{Ensemble, Launcher, Product, READY_LIMIT, Server, Setup};
+use crate::tls::Certificates;
 use clients::{Clients, HELD, ROOT, SIGNAL, WRITERS, writer_path};
+use holders::Holders;
 use tree::{Dump, STATIC, compare, dump, fill};
 
-/// Finds or installs Apache.
+/// Finds or installs Apache and the clients.
 pub(super) fn prepare() -> Result<(), Failure> {
-    Product::Apache.launcher().map(drop)
+    Product::Apache.launcher()?;
+    holders::prepare()
 }
 
 pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
@@ -44,6 +49,8 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
     fill(source.addresses()[0], options.nodes)?;
     // Clients know all addresses, and use those that answer.
     let addresses: Vec<SocketAddr> = source.addresses().into_iter().chain(target.addresses()).collect();
+    let mut holders = Holders::start(&addresses)?;
+    holders.wait_ready()?;
     let clients = Clients::start(addresses, options.sessions);
     clients.wait("all sessions", |seen| seen.holding == options.sessions && seen.writes > 100)?;
     let (mut tally, mut check) =
@@ -51,14 +58,44 @@ pub(super) fn run(options: &Options, size: usize, launchers: &[Launcher]) -> Res
 
     let before = side_by_side(pole.program(), &mut source, &mut target, &clients)?;
     check.whole("side by side", &target, &before, &mut tally)?;
+    holders.replaced()?;
+    holders.wait_ready()?;
     source.done()?;
 
     back(&apache, &mut target, &clients)?;
     check.whole(BACK, &target, &before, &mut tally)?;
+    holders.replaced()?;
+    holders.wait_ready()?;
 
     in_place(&pole, &mut target, &clients)?;
     check.whole("in place", &target, &before, &mut tally)?;
+    holders.replaced()?;
+    tally.add(&holders.end()?);
     clients.end()?;
+    target.done()?;
+    tally.add(&with_tls(&apache, &pole, size)?);
+    Ok(tally)
+}
+
+/// Side by side once more, with TLS between the servers of both, and few nodes and sessions.
+fn with_tls(apache: &Launcher, pole: &Launcher, size: usize) -> Result<Tally, Failure> {
+    let folder = work_dir().join("move-tls");
+    fs::create_dir_all(&folder).map_err(|why| Failure::io("create", &folder, &why))?;
+    let certificates = Certificates::make(&folder)?;
+    let setup = |name: &str| {
+        certificates.lines_between_servers().lines().fold(Setup::new(name, size), |setup, line| setup.with(line))
+    };
+    let mut source = servers::with_addresses(apache, &setup("compat-move-tls-apache"))?;
+    let mut target = Ensemble::prepare(pole, &setup("compat-move-tls-pole"))?;
+    fill(source.addresses()[0], SOME_NODES)?;
+    let addresses: Vec<SocketAddr> = source.addresses().into_iter().chain(target.addresses()).collect();
+    let clients = Clients::start(addresses, SOME_SESSIONS);
+    clients.wait("all sessions", |seen| seen.holding == SOME_SESSIONS && seen.writes > 100)?;
+    let (mut tally, mut check) = (Tally::default(), Check { clients: &clients, sessions: SOME_SESSIONS, signals: 0 });
+    let before = side_by_side(pole.program(), &mut source, &mut target, &clients)?;
+    check.whole("with TLS between servers", &target, &before, &mut tally)?;
+    clients.end()?;
+    source.done()?;
     target.done()?;
     Ok(tally)
 }
@@ -321,6 +358,10 @@ impl Drop for Running {
 }
 
 const BACK: &str = "back to Apache";
+
+/// What is moved with TLS between servers: the transport is tested, not the amount.
+const SOME_NODES: usize = 100;
+const SOME_SESSIONS: usize = 3;
 
 /// Enough to see that all writers go on.
 const WRITES_AFTER: u64 = 50;

@@ -31,11 +31,16 @@ pub(super) fn failover(_options: &Options, size: usize, launchers: &[Launcher]) 
     run_all(&["failover"], java::command, size, launchers)
 }
 
-/// Apache's C client: all operations, and failover where there is more than one server.
+/// Apache's C client: all operations, and where there is more than one server failover and changes of the members.
 pub(super) fn in_c(_options: &Options, size: usize, launchers: &[Launcher]) -> Result<Tally, Failure> {
     c::compile()?;
     let programs: &[&str] = if size == 1 { &[c::OPERATIONS] } else { &[c::OPERATIONS, c::FAILOVER] };
-    run_all(programs, c::command, size, launchers)
+    let mut tally = run_all(programs, c::command, size, launchers)?;
+    if size > 1 {
+        let lines = ["reconfigEnabled=true", servers::SUPERUSER].map(str::to_owned);
+        tally.add(&run_with(&lines, &[c::RECONFIG], c::command, size, launchers)?);
+    }
+    Ok(tally)
 }
 
 /// The command that runs a program of this name on these servers.
@@ -130,7 +135,7 @@ pub(super) fn run_on(
                 }
                 running.send("done")?;
             }
-            Output::Ended => return Ok(Err(format!("{}; all it said: {}", failure_line(log), log.display()))),
+            Output::Ended => return Ok(Err(format!("{}; full output: {}", failure_line(log), log.display()))),
             Output::Timeout => return Ok(Err(format!("no end after {limit:?}; see {}", log.display()))),
         }
     }
@@ -153,13 +158,14 @@ fn fault(ensemble: &mut Ensemble, number: Option<usize>) -> Result<(), Failure> 
     ensemble.wait_ready(READY_LIMIT).map(drop)
 }
 
-struct Running {
+/// A program that runs.
+pub(super) struct Running {
     process: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
-enum Output {
+pub(super) enum Output {
     Line(String),
     Ended,
     /// The deadline has passed.
@@ -167,7 +173,7 @@ enum Output {
 }
 
 impl Running {
-    fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
+    pub(super) fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
         let mut log = File::create(log).map_err(|why| Failure::io("create", log, &why))?;
         let errors = log.try_clone().map_err(|why| Failure::Check(format!("cannot share a log: {why}")))?;
         let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn();
@@ -185,7 +191,7 @@ impl Running {
         Ok(Self { process, stdin, lines })
     }
 
-    fn next_line(&mut self, deadline: Instant) -> Output {
+    pub(super) fn next_line(&mut self, deadline: Instant) -> Output {
         match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => Output::Line(line),
             Err(RecvTimeoutError::Disconnected) => Output::Ended,
@@ -193,7 +199,7 @@ impl Running {
         }
     }
 
-    fn send(&mut self, answer: &str) -> Result<(), Failure> {
+    pub(super) fn send(&mut self, answer: &str) -> Result<(), Failure> {
         // A program that has ended meanwhile reports it by its last line.
         match writeln!(self.stdin, "{answer}") {
             Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -219,7 +225,7 @@ pub(super) fn log_path(name: &str) -> Result<PathBuf, Failure> {
 }
 
 /// The message of the failed check, or the first line with an exception or error.
-fn failure_line(log: &Path) -> String {
+pub(super) fn failure_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().find(|line| line.contains("this does not hold"));
     line.or_else(|| text.lines().find(|line| line.contains("Exception") || line.contains("Error")))

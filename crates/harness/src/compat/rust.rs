@@ -111,7 +111,7 @@ impl Client<'_> {
         let finished = logged(&mut command, &log, Some(LIMIT))?;
         let results = results::read_rust(&finished.output);
         if results.is_empty() {
-            return Err(Failure::Check(format!("no test was run; all it said: {}", log.display())));
+            return Err(Failure::Check(format!("no test was run; full output: {}", log.display())));
         }
         Ok(results)
     }

@@ -24,3 +24,6 @@ fn with_address(line: &str, ensemble: &Ensemble) -> String {
     let role = if line.ends_with(":observer") { "" } else { ":participant" };
     server.map_or_else(|| line.to_owned(), |server| format!("{line}{role};{}", server.address()))
 }
+
+/// The line of `zoo.cfg` that adds a superuser with the password `test`.
+pub(super) const SUPERUSER: &str = "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=";

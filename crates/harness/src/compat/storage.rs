@@ -19,7 +19,7 @@ pub(super) fn run(_options: &Options, _size: usize, _launchers: &[Launcher]) -> 
     let finished = logged(&mut cargo, &log, None)?;
     let tests = tests(&finished.output);
     if tests.is_empty() {
-        return Err(Failure::Check(format!("no test was run; all it said: {}", log.display())));
+        return Err(Failure::Check(format!("no test was run; full output: {}", log.display())));
     }
     let mut tally = Tally::default();
     for (name, passed) in tests {
@@ -31,7 +31,7 @@ pub(super) fn run(_options: &Options, _size: usize, _launchers: &[Launcher]) -> 
         tally.failed = 1;
     }
     if tally.failed > 0 {
-        println!("    all it said: {}", log.display());
+        println!("    full output: {}", log.display());
     }
     Ok(tally)
 }
