@@ -187,7 +187,7 @@ fn finding(output: &str, log: &Path) -> String {
     let message = output.lines().skip_while(|line| !line.contains("panicked at")).take(2);
     let message: String = message.map(|line| format!("  | {line}\n")).collect();
     let repeat = written.map_or_else(String::new, |file| format!("  to repeat:   cargo xtask fuzz --replay {file}\n"));
-    format!("{message}{repeat}  all it said: {}", log.display())
+    format!("{message}{repeat}  full output: {}", log.display())
 }
 
 /// The flags that `cargo fuzz` passes, without the address sanitizer: it needs an unstable compiler, and we have no

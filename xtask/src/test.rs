@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     Step::new("own-oracle", "cargo run --package pole-oracle --example own_oracle"),
     Step::new("mutants", "cargo xtask mutants --quick --seeds 50").with_note(Note::LastLine),
     Step::new("first-command", "cargo run --release -- up --until-ready").release(),
-    Step::new("clients-of-others", "cargo xtask compat --part ci").release().with_note(Note::LastLine),
+    Step::new("third-party-clients", "cargo xtask compat --part ci").release().with_note(Note::LastLine),
     Step::new("attacks", "cargo xtask attack --quick").release().with_note(Note::LastLine),
     Step::new("soak", "cargo xtask soak --seconds 60").release().with_note(Note::LastLine),
     Step::new("seeds-fixed", "cargo xtask sim --first 1 --seeds 100").release().with_note(Note::LastLine),
@@ -216,7 +216,7 @@ impl Report {
         match &self.outcome {
             Outcome::Failed { tail } => {
                 let (line, command, log) = (self.line(), &self.command, self.log.display());
-                format!("{line}\n{tail}\n  to repeat:   {command}\n  all it said: {log}\n")
+                format!("{line}\n{tail}\n  to repeat:   {command}\n  full output: {log}\n")
             }
             Outcome::Passed { .. } | Outcome::Skipped { .. } => self.line(),
         }

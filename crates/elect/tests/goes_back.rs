@@ -77,5 +77,5 @@ async fn an_operator_moves_leadership() {
     let snapshot = admin::snapshot(&store).await.unwrap();
     assert!(snapshot.alive);
     let order: Vec<&str> = snapshot.candidates.iter().map(|one| one.id.as_str()).collect();
-    assert_eq!(order, ["a", "b"], "by score, whoever leads");
+    assert_eq!(order, ["a", "b"], "by score, under either leader");
 }

@@ -48,6 +48,15 @@ const RETIRED_FILES: &[&str] = &[
     "innocents.rs",
 ];
 
+/// Phrases that a reader stumbles over, and what to write instead.
+const PHRASES: &[(&str, &str)] = &[
+    ("whoever", "a server that …, a client that …"),
+    ("clients of others", "third-party clients"),
+    ("words of four letters", "four-letter words"),
+    ("all it said", "full output"),
+    ("for those who look", "who reads it"),
+];
+
 /// Head comments were lists of fragments with these labels, which rustdoc runs together.
 const LABELS: &[&str] = &["//! In:", "//! Out:", "//! Why:", "//! Holds:", "//! Not here:"];
 
@@ -68,6 +77,19 @@ fn retired_names_stay_away() {
         }
     }
     assert_none(&wrong, "plain names have replaced these:");
+}
+
+#[test]
+fn retired_phrases_stay_away() {
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|file| !file.path.ends_with("tidy/names.rs")) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let line = line.to_lowercase();
+            let found = PHRASES.iter().filter(|(phrase, _)| line.contains(phrase));
+            wrong.extend(found.map(|(phrase, now)| format!("{}:{number}: {phrase}: write {now}", file.path)));
+        }
+    }
+    assert_none(&wrong, "plain English has replaced these:");
 }
 
 #[test]

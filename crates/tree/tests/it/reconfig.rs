@@ -147,7 +147,7 @@ fn one_voter_is_enough_where_standalone_servers_are_not_wanted() {
 }
 
 #[test]
-fn whoever_may_write_the_node_may_change_the_members_but_not_its_data() {
+fn the_permission_to_write_the_node_changes_the_members_but_not_its_data() {
     let mut server = Server::with(Rules { reconfig: true, skip_acl: true, ..Rules::default() });
     server.tree.set_config(THREE.as_bytes());
     assert!(server.reconfig(change("", "3")).is_ok());

@@ -13,8 +13,8 @@ impl Report<'_> {
     pub(super) fn around_the_crash(&mut self) {
         self.page.section("figure-4b", "Figure 4b: two data centres, around the crash");
         self.page.text(
-            "p5 leads in D2, which holds a whole quorum, and crashes at 0. Afterwards every proposal must cross the slow link, \
-             whoever leads: before the crash the mean is half a round trip between the sites, afterwards one and a half, \
+            "p5 leads in D2, which holds a whole quorum, and crashes at 0. Afterwards every proposal must cross the slow link \
+             under either leader: before the crash the mean is half a round trip between the sites, afterwards one and a half, \
              under every oracle. Only who waits differs: with p4 the clients of D1, with p1 those of D2.",
         );
         let panels: Vec<Panel> = ["history", "rotating"].into_iter().filter_map(|oracle| self.course(oracle)).collect();

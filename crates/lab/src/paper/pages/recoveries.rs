@@ -10,7 +10,7 @@ impl Report<'_> {
         self.page.section("figure-8a", "Figure 8a: recovery in two data centres");
         self.page.text(
             "p1 was down while 0 to 250 MB were written and is back just before p5 crashes. `history` elects p4, which lacks \
-             nothing; `rotating` elects p1, which must first get everything, from whoever has it and is quickest to promise. The \
+             nothing; `rotating` elects p1, which must first get everything, from the quickest server that has it. The \
              time is that from the choice of the leader to its first commit. p1 is brought level as it starts, so some of its \
              backlog has come in by the crash.",
         );

@@ -12,7 +12,7 @@ impl Report<'_> {
         self.page.section("election", "An election, message by message");
         self.page.text(
             "Deployment 1 under `latency`: p5 dies, and each of the others proposes itself (P) until it hears of a better one. \
-             Whoever sees that a quorum holds the best proposal, and that nobody else can still have a better one, has elected; \
+             A server that sees that a quorum holds the best proposal, and that nobody else can still have a better one, has elected; \
              then the winner opens an epoch and brings the others level. A line down for each server, thick while it leads; an \
              arrow for each message that arrived. The buttons, the slider and the arrow keys go through it.",
         );
