@@ -163,7 +163,7 @@ impl Step {
 
     fn outcome(&self, finished: &Finished) -> Outcome {
         if !finished.passed() {
-            let mut tail = tail(&finished.output);
+            let mut tail = excerpt(&finished.output);
             if finished.status.is_none() {
                 tail += &format!("\n  ended after {} s, the longest that a step may take", STEP_MAX.as_secs());
             }
@@ -254,11 +254,20 @@ fn summary(reports: &[Report], took: Duration) -> String {
     text + &format!("{passed} passed, {failed} failed\n")
 }
 
-/// The end of an output, indented.
-fn tail(output: &str) -> String {
+/// What to show of an output, indented: what failed tests printed, wherever that stands, and the end.
+fn excerpt(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
-    let kept = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    kept.iter().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n")
+    let mut is_of_failure = false;
+    let failures = lines.iter().filter(|line| {
+        // cargo prints `---- NAME stdout ----` before the output of each failed test, and `failures:` with their names behind it.
+        is_of_failure = line.starts_with("---- ") || is_of_failure && **line != "failures:";
+        is_of_failure
+    });
+    let mut kept: Vec<&str> = failures.take(FAILURE_LINES).copied().collect();
+    let tail_lines = if kept.is_empty() { TAIL_LINES } else { TAIL_LINES / 4 };
+    kept.extend(&lines[lines.len().saturating_sub(tail_lines)..]);
+    let shown = kept.iter().map(|line| format!("  | {}", line.chars().take(LINE_CHARS).collect::<String>()));
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 /// The last line that is not blank.
@@ -282,6 +291,10 @@ fn fresh_seed() -> u64 {
 const STEP_MAX: Duration = Duration::from_secs(1500);
 /// Lines of a failed step that are shown: enough for an assertion with its backtrace, but not for a whole build.
 const TAIL_LINES: usize = 60;
+/// Lines that failed tests printed.
+const FAILURE_LINES: usize = 150;
+/// A test may print a whole page in a line.
+const LINE_CHARS: usize = 500;
 /// Steps in the list of the longest.
 const LONGEST: usize = 5;
 
@@ -317,9 +330,18 @@ mod tests {
     #[test]
     fn only_the_end_of_a_long_output_is_shown() {
         let output: String = (0..100).map(|n| format!("line {n}\n")).collect();
-        let tail = tail(&output);
-        assert_eq!(tail.lines().count(), TAIL_LINES);
-        assert!(tail.ends_with("  | line 99"));
+        let shown = excerpt(&output);
+        assert_eq!(shown.lines().count(), TAIL_LINES);
+        assert!(shown.ends_with("  | line 99"));
+    }
+
+    #[test]
+    fn what_failed_tests_printed_is_shown_though_other_tests_follow() {
+        let failed = "failures:\n\n---- it_works stdout ----\nit does not\n\nfailures:\n    it_works\n";
+        let output = format!("line\n{failed}{}", "another test\n".repeat(1000));
+        let shown = excerpt(&output);
+        assert!(shown.starts_with("  | ---- it_works stdout ----\n  | it does not\n  | \n  | another test"), "{shown}");
+        assert_eq!(shown.lines().count(), 3 + TAIL_LINES / 4);
     }
 
     #[test]

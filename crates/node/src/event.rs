@@ -116,8 +116,8 @@ impl Event {
     /// ones can join them before they are processed.
     pub(crate) fn is_batched(&self) -> bool {
         match self {
-            Self::Request { .. } | Self::Read { .. } => true,
-            Self::Received { message, .. } => matches!(message, Message::Forward { .. }),
+            Self::Request { .. } | Self::Read { .. } | Self::Sync { .. } => true,
+            Self::Received { message, .. } => matches!(message, Message::Forward { .. } | Message::SyncAsk { .. }),
             Self::Start
             | Self::LinkUp { .. }
             | Self::LinkDown { .. }
@@ -129,7 +129,6 @@ impl Event {
             | Self::Continue
             | Self::Expired(_)
             | Self::Attach { .. }
-            | Self::Sync { .. }
             | Self::Touched { .. }
             | Self::Detach { .. }
             | Self::Transfer { .. } => false,
@@ -294,20 +293,20 @@ pub enum Message {
         /// The follower's number for the message.
         id: u64,
     },
-    /// Quorum channel, follower to leader: a client's sync.
+    /// Quorum channel, follower to leader: clients' syncs.
     SyncAsk {
         /// The epoch in which the follower was synchronised.
         epoch: Epoch,
-        /// The follower's number for the message.
-        id: u64,
+        /// The follower's number of the last of them.
+        through: u64,
     },
-    /// Quorum channel, leader to follower: the answer to a sync.
+    /// Quorum channel, leader to follower: the answer to syncs.
     SyncDone {
         /// The leader's epoch.
         epoch: Epoch,
-        /// The follower's number for the message.
-        id: u64,
-        /// The position that the follower must have applied before it answers its client.
+        /// The follower's number of the last of them.
+        through: u64,
+        /// The position that the follower must have applied before it answers its clients.
         zxid: Zxid,
     },
     /// Quorum channel, leader to the target of a hand-over, just before the hand-over: the time left until sessions

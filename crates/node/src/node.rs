@@ -228,7 +228,7 @@ impl<M: Machine> Node<M> {
             Event::Attach { client, session, body } => self.attach(client, session, body, out),
             Event::Request { client, cxid, body } => self.request(client, cxid, body),
             Event::Read { client, cxid, body } => self.read(client, cxid, body, out),
-            Event::Sync { client, cxid } => self.sync(client, cxid, out),
+            Event::Sync { client, cxid } => self.sync(client, cxid),
             Event::Touched { sessions } => self.touches.record(sessions),
             Event::Detach { client } => self.detach(client),
             Event::Transfer { to } => self.transfer_requested(to, out),
@@ -380,8 +380,10 @@ impl<M: Machine> Node<M> {
             (Channel::Quorum, Message::Forward { epoch, requests }) => self.forwarded(from, epoch, requests),
             (Channel::Quorum, Message::Touch { epoch, id, sessions }) => self.touched(from, epoch, id, sessions, out),
             (Channel::Quorum, Message::TouchDone { epoch, id }) => self.touch_done(from, epoch, id, out),
-            (Channel::Quorum, Message::SyncAsk { epoch, id }) => self.sync_requested(from, epoch, id),
-            (Channel::Quorum, Message::SyncDone { epoch, id, zxid }) => self.sync_done(from, epoch, id, zxid),
+            (Channel::Quorum, Message::SyncAsk { epoch, through }) => self.syncs_requested(from, epoch, through),
+            (Channel::Quorum, Message::SyncDone { epoch, through, zxid }) => {
+                self.syncs_done(from, epoch, through, zxid);
+            }
             (Channel::Quorum, Message::Remaining { epoch, begins, sessions }) => {
                 self.remaining_received(from, epoch, begins, sessions);
             }

@@ -251,14 +251,14 @@ impl<M: Machine> Node<M> {
         self.leadership = Some(leadership);
         self.update_listeners();
         self.serve(self.config.me, epoch, out);
-        self.resend_syncs(out);
+        self.pending_syncs.ask_again();
     }
 
     /// We follow an established leader and have its history.
     pub(crate) fn joined_leader(&mut self, epoch: Epoch, out: &mut Vec<Effect>) {
         let Some(leader) = self.zab.leader() else { return };
         self.serve(leader, epoch, out);
-        self.resend_syncs(out);
+        self.pending_syncs.ask_again();
     }
 
     fn serve(&mut self, leader: ServerId, epoch: Epoch, out: &mut Vec<Effect>) {

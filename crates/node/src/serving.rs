@@ -398,45 +398,42 @@ impl<M: Machine> Node<M> {
         self.send_answers(client, out);
     }
 
-    /// Handles a client's sync: asks the leader at once; the reply keeps its place after the writes before it.
-    pub(crate) fn sync(&mut self, client: ClientId, cxid: Cxid, out: &mut Vec<Effect>) {
+    /// Handles a client's sync. The leader is asked at the end of the step; the reply keeps its place after the writes
+    /// before it.
+    pub(crate) fn sync(&mut self, client: ClientId, cxid: Cxid) {
         if self.clients.session(client).is_none() {
             return;
         }
         self.clients.sync(client, cxid);
-        let id = self.pending_syncs.add(client, cxid);
-        self.send_sync(id, out);
+        self.pending_syncs.add(client, cxid);
     }
 
-    fn send_sync(&mut self, id: u64, out: &mut Vec<Effect>) {
+    /// Asks the leader to answer the syncs of this step.
+    fn ask_syncs(&mut self, out: &mut Vec<Effect>) {
         let Some((leader, epoch)) = self.serving() else { return };
+        let Some(through) = self.pending_syncs.to_ask() else { return };
         if leader == self.config.me {
-            self.sync_requested(leader, epoch, id);
+            self.syncs_requested(leader, epoch, through);
         } else {
-            let message = Message::SyncAsk { epoch, id };
+            let message = Message::SyncAsk { epoch, through };
             out.push(Effect::Send { to: leader, channel: Channel::Quorum, message });
         }
     }
 
-    /// Sends the syncs that the last leader did not answer to the new one.
-    pub(crate) fn resend_syncs(&mut self, out: &mut Vec<Effect>) {
-        for id in self.pending_syncs.unanswered() {
-            self.send_sync(id, out);
-        }
-    }
-
-    /// Leader: handles a sync.
-    pub(crate) fn sync_requested(&mut self, from: ServerId, epoch: Epoch, id: u64) {
+    /// Leader: handles the syncs of a server.
+    pub(crate) fn syncs_requested(&mut self, from: ServerId, epoch: Epoch, through: u64) {
         let ours = from == self.config.me && self.zab.serving_epoch() == Some(epoch);
         if let Some(leadership) = &mut self.leadership
             && (ours || self.zab.is_followed_by(from, epoch))
         {
-            leadership.confirmations.add(from, id, self.zab.log().last());
+            leadership.confirmations.add(from, through, self.zab.log().last());
         }
     }
 
-    /// Leader: starts a round of pings for the syncs of this step, and answers those that are confirmed and committed.
+    /// Forwards the syncs of this step. The leader starts a round of pings for those that it received, and answers those that
+    /// are confirmed and committed.
     pub(crate) fn confirm_syncs(&mut self, out: &mut Vec<Effect>) {
+        self.ask_syncs(out);
         if self.leadership.as_ref().is_some_and(|leadership| leadership.confirmations.needs_round()) {
             let round = self.with_zab(pole_zab::Zab::ping);
             self.leadership.iter_mut().for_each(|leadership| leadership.confirmations.round_began(round));
@@ -444,11 +441,11 @@ impl<M: Machine> Node<M> {
         if let (Some(epoch), Some(leadership)) = (self.zab.serving_epoch(), &mut self.leadership) {
             let (confirmed, committed) = (self.zab.confirmed(), self.zab.committed());
             out.extend(self.touches.answered(confirmed).map(|at| Effect::Confirmed { at }));
-            while let Some((server, id, zxid)) = leadership.confirmations.done(confirmed, committed) {
+            while let Some((server, through, zxid)) = leadership.confirmations.done(confirmed, committed) {
                 if server == self.config.me {
-                    self.pending_syncs.answered(id, zxid);
+                    self.pending_syncs.answered(through, zxid);
                 } else {
-                    let message = Message::SyncDone { epoch, id, zxid };
+                    let message = Message::SyncDone { epoch, through, zxid };
                     out.push(Effect::Send { to: server, channel: Channel::Quorum, message });
                 }
             }
@@ -458,7 +455,7 @@ impl<M: Machine> Node<M> {
 
     /// Answers the syncs whose position is applied, and submits the writes that waited for them.
     fn finish_syncs(&mut self, out: &mut Vec<Effect>) {
-        for (client, cxid) in self.pending_syncs.done(self.applied) {
+        while let Some((client, cxid)) = self.pending_syncs.done(self.applied) {
             let deferred = self.clients.synced(client, cxid);
             self.send_answers(client, out);
             if let Some(session) = self.clients.session(client) {
@@ -467,10 +464,10 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Handles the leader's answer to a sync, which completes when that position is applied here.
-    pub(crate) fn sync_done(&mut self, from: ServerId, epoch: Epoch, id: u64, zxid: Zxid) {
+    /// Handles the leader's answer to syncs, which complete when that position is applied here.
+    pub(crate) fn syncs_done(&mut self, from: ServerId, epoch: Epoch, through: u64, zxid: Zxid) {
         if self.serving() == Some((from, epoch)) {
-            self.pending_syncs.answered(id, zxid);
+            self.pending_syncs.answered(through, zxid);
         }
     }
 

@@ -1,9 +1,12 @@
 //! Syncs under way, which make a sync followed by a read linearizable.
 //!
-//! A server forwards a client's sync to the leader. The leader notes its last proposed position, has a quorum confirm
+//! A server forwards its clients' syncs to the leader. The leader notes its last proposed position, has a quorum confirm
 //! its leadership with a round of pings started after that, and answers once the position is committed. The server
-//! replies to its client when it has applied the position. Leases are not used: a leader that was paused cannot answer
+//! replies to its clients when it has applied the position. Leases are not used: a leader that was paused cannot answer
 //! from an outdated one.
+//!
+//! Syncs are numbered. One message asks, and one answers, for all syncs up to a number, so the cost between servers grows
+//! with their steps and not with the number of syncs.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -11,9 +14,15 @@ use pole_types::{Cxid, ServerId, Zxid};
 
 use crate::ClientId;
 
+/// The syncs of a server's own clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PendingSyncs {
-    next: u64,
+    /// The number of the last sync.
+    last: u64,
+    /// Every sync up to this number was answered by a leader.
+    answered: u64,
+    /// A leader has not been asked for all unanswered syncs.
+    must_ask: bool,
     open: BTreeMap<u64, PendingSync>,
 }
 
@@ -26,35 +35,37 @@ struct PendingSync {
 }
 
 impl PendingSyncs {
-    /// Adds a client's sync. Returns our number for it.
-    pub(crate) fn add(&mut self, client: ClientId, cxid: Cxid) -> u64 {
-        self.next += 1;
-        self.open.insert(self.next, PendingSync { client, cxid, until: None });
-        self.next
+    /// Adds a client's sync.
+    pub(crate) fn add(&mut self, client: ClientId, cxid: Cxid) {
+        self.last += 1;
+        self.open.insert(self.last, PendingSync { client, cxid, until: None });
+        self.must_ask = true;
     }
 
-    /// The syncs that no leader has answered, which must be sent again after a leader change.
-    pub(crate) fn unanswered(&self) -> Vec<u64> {
-        self.open.iter().filter(|(_, sync)| sync.until.is_none()).map(|(id, _)| *id).collect()
+    /// Returns the number up to which the leader must be asked to answer, once.
+    pub(crate) fn to_ask(&mut self) -> Option<u64> {
+        core::mem::take(&mut self.must_ask).then_some(self.last)
     }
 
-    pub(crate) fn answered(&mut self, id: u64, until: Zxid) {
-        if let Some(sync) = self.open.get_mut(&id) {
-            sync.until = Some(until);
+    /// The leader changed, or the link to it: what it was asked may be lost.
+    pub(crate) fn ask_again(&mut self) {
+        self.must_ask = self.open.range(self.answered + 1..).next().is_some();
+    }
+
+    /// The leader answered all syncs up to this number. Later answers have the same position or a later one.
+    pub(crate) fn answered(&mut self, through: u64, until: Zxid) {
+        let through = through.min(self.last);
+        if through > self.answered {
+            self.open.range_mut(self.answered + 1..=through).for_each(|(_, sync)| sync.until = Some(until));
+            self.answered = through;
         }
     }
 
-    /// Removes and returns the syncs whose position is applied.
-    pub(crate) fn done(&mut self, applied: Zxid) -> Vec<(ClientId, Cxid)> {
-        let mut done = Vec::new();
-        self.open.retain(|_, sync| {
-            let finished = sync.until.is_some_and(|until| until <= applied);
-            if finished {
-                done.push((sync.client, sync.cxid));
-            }
-            !finished
-        });
-        done
+    /// Removes and returns the next sync whose position is applied.
+    pub(crate) fn done(&mut self, applied: Zxid) -> Option<(ClientId, Cxid)> {
+        let first = self.open.first_entry()?;
+        let is_done = first.get().until.is_some_and(|until| until <= applied);
+        is_done.then(|| first.remove()).map(|sync| (sync.client, sync.cxid))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -76,20 +87,21 @@ pub(crate) struct Confirmations {
     open: VecDeque<Confirmation>,
 }
 
-/// One sync at the leader.
+/// Syncs of one server, at the leader.
 #[derive(Clone, Copy, Debug)]
 struct Confirmation {
     server: ServerId,
-    id: u64,
-    /// The last proposed position when the sync arrived.
+    /// The number of the last of them.
+    through: u64,
+    /// The last proposed position when they arrived.
     zxid: Zxid,
     /// The round of pings that must be confirmed; `None` until it starts.
     round: Option<u64>,
 }
 
 impl Confirmations {
-    pub(crate) fn add(&mut self, server: ServerId, id: u64, zxid: Zxid) {
-        self.open.push_back(Confirmation { server, id, zxid, round: None });
+    pub(crate) fn add(&mut self, server: ServerId, through: u64, zxid: Zxid) {
+        self.open.push_back(Confirmation { server, through, zxid, round: None });
     }
 
     /// Whether a round of pings must be started.
@@ -104,14 +116,77 @@ impl Confirmations {
         }
     }
 
-    /// Removes and returns the next sync whose round is confirmed and whose position is committed.
+    /// Removes and returns the next syncs whose round is confirmed and whose position is committed.
     pub(crate) fn done(&mut self, confirmed: u64, committed: Zxid) -> Option<(ServerId, u64, Zxid)> {
         let first = self.open.front()?;
         let is_done = first.round.is_some_and(|round| round <= confirmed) && first.zxid <= committed;
-        is_done.then(|| self.open.pop_front()).flatten().map(|c| (c.server, c.id, c.zxid))
+        is_done.then(|| self.open.pop_front()).flatten().map(|c| (c.server, c.through, c.zxid))
     }
 
     pub(crate) fn forget(&mut self, server: ServerId) {
         self.open.retain(|confirmation| confirmation.server != server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(count: i32) -> PendingSyncs {
+        let mut syncs = PendingSyncs::default();
+        (1..=count).for_each(|cxid| syncs.add(ClientId(cxid as u64 % 2), Cxid(cxid)));
+        syncs
+    }
+
+    /// The numbers of the syncs that are done once this is applied.
+    fn done(syncs: &mut PendingSyncs, applied: u64) -> Vec<i32> {
+        core::iter::from_fn(|| syncs.done(Zxid(applied))).map(|(_, cxid)| cxid.0).collect()
+    }
+
+    #[test]
+    fn one_question_asks_for_all_syncs_and_one_answer_is_for_those_before_it() {
+        let mut syncs = pending(3);
+        assert_eq!((syncs.to_ask(), syncs.to_ask()), (Some(3), None));
+        syncs.add(ClientId(1), Cxid(4));
+        assert_eq!(syncs.to_ask(), Some(4));
+        syncs.answered(3, Zxid(10));
+        assert_eq!(done(&mut syncs, 9), []);
+        assert_eq!(done(&mut syncs, 10), [1, 2, 3], "the fourth came after the question");
+        syncs.answered(4, Zxid(11));
+        assert_eq!(done(&mut syncs, 11), [4]);
+    }
+
+    #[test]
+    fn what_was_not_answered_is_asked_again() {
+        let mut syncs = pending(2);
+        assert_eq!(syncs.to_ask(), Some(2));
+        syncs.ask_again();
+        assert_eq!(syncs.to_ask(), Some(2));
+        syncs.answered(2, Zxid(5));
+        syncs.ask_again();
+        assert_eq!(syncs.to_ask(), None, "they wait to be applied");
+        assert_eq!(done(&mut syncs, 5), [1, 2]);
+    }
+
+    #[test]
+    fn an_answer_to_something_else_changes_nothing() {
+        let mut syncs = pending(2);
+        syncs.answered(1, Zxid(5));
+        syncs.answered(1, Zxid(1));
+        assert_eq!(done(&mut syncs, 4), []);
+        syncs.answered(u64::MAX, Zxid(7));
+        syncs.ask_again();
+        assert_eq!(done(&mut syncs, 7), [1, 2]);
+        syncs.add(ClientId(1), Cxid(3));
+        assert_eq!((done(&mut syncs, 7), syncs.to_ask()), (Vec::new(), Some(3)));
+    }
+
+    #[test]
+    fn a_client_that_left_is_not_answered() {
+        let mut syncs = pending(4);
+        syncs.forget(ClientId(1));
+        syncs.answered(4, Zxid(1));
+        assert_eq!(done(&mut syncs, 1), [2, 4]);
+        assert_eq!(syncs.len(), 0);
     }
 }

@@ -52,8 +52,8 @@ pub(crate) fn message(message: &Message) -> String {
         }
         Message::Touch { epoch, id, sessions } => format!("Touch epoch={epoch} id={id} sessions={}", sessions.len()),
         Message::TouchDone { epoch, id } => format!("TouchDone epoch={epoch} id={id}"),
-        Message::SyncAsk { epoch, id } => format!("SyncAsk epoch={epoch} id={id}"),
-        Message::SyncDone { epoch, id, zxid } => format!("SyncDone epoch={epoch} id={id} zxid={zxid}"),
+        Message::SyncAsk { epoch, through } => format!("SyncAsk epoch={epoch} through={through}"),
+        Message::SyncDone { epoch, through, zxid } => format!("SyncDone epoch={epoch} through={through} zxid={zxid}"),
         Message::Remaining { epoch, sessions, .. } => format!("Remaining epoch={epoch} sessions={}", sessions.len()),
         Message::TransferAsk { epoch, to } => format!("TransferAsk epoch={epoch} to={to:?}"),
         Message::LeaderSought { epoch, by } => format!("LeaderSought epoch={epoch} by={by}"),

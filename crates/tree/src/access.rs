@@ -5,37 +5,49 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 use pole_jute::{Acl, ErrorCode, Id, Perms};
 
 use crate::acls::{AclHandle, is_world};
 use crate::auth::{Provider, is_superuser, provider};
+use crate::grants::Identity;
 use crate::{Caller, Rules};
 
-/// Whether the caller has any of these permissions.
-pub(crate) fn is_permitted(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> bool {
-    let Some(list) = acl.list() else { return true };
-    rules.skip_acl
-        || acl.world().intersects(any_of)
-        || caller.ids.iter().any(is_superuser)
-        || list.iter().any(|entry| entry.perms.intersects(any_of) && caller.ids.iter().any(|id| matches(id, &entry.id)))
+/// What one caller may do. It prepares the identities of the caller when they first matter, for all checks of a request.
+#[derive(Debug)]
+pub(crate) struct Permissions<'a> {
+    rules: Rules,
+    caller: &'a Caller,
+    identities: OnceCell<Vec<Identity<'a>>>,
 }
 
-/// Whether the caller has every permission. With `by_name`, those that everybody has do not count.
-pub(crate) fn has_all(rules: Rules, acl: &AclHandle, caller: &Caller, by_name: bool) -> bool {
-    let has = |perm: Perms| {
-        let named = acl.list().unwrap_or_default().iter();
-        let mut named = named.filter(|entry| entry.perms.intersects(perm));
-        (!by_name && is_permitted(rules, acl, perm, caller))
-            || named.any(|entry| caller.ids.iter().any(|id| matches(id, &entry.id)))
-    };
-    caller.ids.iter().any(is_superuser)
-        || [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN].into_iter().all(has)
-}
+impl<'a> Permissions<'a> {
+    pub(crate) fn new(rules: Rules, caller: &'a Caller) -> Self {
+        Self { rules, caller, identities: OnceCell::new() }
+    }
 
-/// Like [`is_permitted`], with the error code for the client.
-pub(crate) fn check(rules: Rules, acl: &AclHandle, any_of: Perms, caller: &Caller) -> Result<(), ErrorCode> {
-    if is_permitted(rules, acl, any_of, caller) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    /// Whether the caller has any of these permissions.
+    pub(crate) fn permit(&self, acl: &AclHandle, any_of: Perms) -> bool {
+        self.rules.skip_acl || acl.world().intersects(any_of) || self.is_named(acl, any_of)
+    }
+
+    /// Like [`Self::permit`], with the error code for the client.
+    pub(crate) fn check(&self, acl: &AclHandle, any_of: Perms) -> Result<(), ErrorCode> {
+        if self.permit(acl, any_of) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    }
+
+    /// Whether the caller has every permission. With `by_name`, those that everybody has do not count.
+    pub(crate) fn has_all(&self, acl: &AclHandle, by_name: bool) -> bool {
+        let has = |perm: Perms| (!by_name && self.permit(acl, perm)) || self.is_named(acl, perm);
+        [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN].into_iter().all(has)
+    }
+
+    /// Whether an identity of the caller has any of these permissions.
+    fn is_named(&self, acl: &AclHandle, any_of: Perms) -> bool {
+        let identities = self.identities.get_or_init(|| Identity::all(self.caller));
+        self.caller.ids.iter().any(is_superuser) || identities.iter().any(|id| acl.granted(id).intersects(any_of))
+    }
 }
 
 /// The list to store: without duplicates, and with `auth` replaced by the identities that the caller has proved.
@@ -86,11 +98,6 @@ pub fn masked(acl: &Acl) -> Acl {
     Acl { perms: acl.perms, id: Id { scheme: acl.id.scheme.clone(), id } }
 }
 
-/// Whether an identity of a connection matches one of an ACL.
-fn matches(id: &Id, entry: &Id) -> bool {
-    id.scheme == entry.scheme && provider(&id.scheme).is_some_and(|provider| provider.matches(&id.id, &entry.id))
-}
-
 /// Whether an identity is among those that the scheme `auth` stands for.
 fn is_authenticated(id: &Id) -> bool {
     provider(&id.scheme).is_some_and(|provider| provider.is_authenticated())
@@ -123,7 +130,8 @@ mod tests {
     }
 
     fn permits(list: &[Acl], perms: Perms, ids: &[(&str, &str)]) -> bool {
-        is_permitted(Rules::default(), &AclHandle::unnumbered(list.to_vec()), perms, &caller(ids))
+        let caller = caller(ids);
+        Permissions::new(Rules::default(), &caller).permit(&AclHandle::unnumbered(list.to_vec()), perms)
     }
 
     #[test]

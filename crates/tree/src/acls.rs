@@ -15,6 +15,8 @@ use hashbrown::HashTable;
 use pole_jute::{Acl, Id, OPEN_ACL_REFERENCE, Perms, Value, Writer};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::grants::{Grants, Identity};
+
 /// The ACL of a node. None means open to everyone; such an ACL is not in the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AclHandle(Option<Arc<Shared>>);
@@ -26,6 +28,7 @@ struct Shared {
     hash: u64,
     /// The permissions of everyone. Most checks need nothing else.
     world: Perms,
+    grants: Grants,
     list: Vec<Acl>,
 }
 
@@ -42,7 +45,8 @@ impl AclHandle {
         }
         let everyone = list.iter().filter(|acl| is_world(&acl.id));
         let world = everyone.fold(Perms::NONE, |all, acl| all | acl.perms);
-        Self(Some(Arc::new(Shared { reference, hash, world, list })))
+        let grants = Grants::new(&list);
+        Self(Some(Arc::new(Shared { reference, hash, world, grants, list })))
     }
 
     /// The number by which a snapshot refers to the ACL.
@@ -58,6 +62,11 @@ impl AclHandle {
     /// The permissions of everyone.
     pub(crate) fn world(&self) -> Perms {
         self.0.as_ref().map_or(Perms::ALL, |shared| shared.world)
+    }
+
+    /// The permissions that an identity has, other than those of everyone.
+    pub(crate) fn granted(&self, identity: &Identity) -> Perms {
+        self.0.as_ref().map_or(Perms::NONE, |shared| shared.grants.of(identity, &shared.list))
     }
 
     /// The entries; none if the ACL is open.

@@ -64,6 +64,7 @@ mod auth;
 mod changes;
 mod children;
 mod difference;
+mod grants;
 mod index;
 mod members;
 mod node;

@@ -24,12 +24,20 @@ pub(crate) struct Nodes {
     /// The number of descendants by node index. Not stored in the slab, where each update would copy nodes shared
     /// with an image.
     descendants: Vec<u32>,
+    /// The total length of the data of all descendants, likewise.
+    bytes_below: Vec<u64>,
 }
 
 impl Nodes {
     pub(crate) fn new(root: Node) -> Self {
-        let mut nodes =
-            Self { slab: Slab::default(), index: Index::new(), digest: 0, content_bytes: 0, descendants: Vec::new() };
+        let mut nodes = Self {
+            slab: Slab::default(),
+            index: Index::new(),
+            digest: 0,
+            content_bytes: 0,
+            descendants: Vec::new(),
+            bytes_below: Vec::new(),
+        };
         nodes.store(root);
         nodes
     }
@@ -69,11 +77,15 @@ impl Nodes {
     pub(crate) fn insert(&mut self, parent: NodeId, mut node: Node) -> NodeId {
         node.parent = parent;
         node.slot = u32::try_from(self.get(parent).children.len()).expect("fewer children than numbers of nodes");
+        let bytes = node.data_length() as u64;
         let id = self.store(node);
         let mut children = core::mem::replace(&mut self.slab.get_mut(parent).children, Children::new());
         children.push(id, |id| self.slab.get(id).name());
         self.slab.get_mut(parent).children = children;
-        self.update_descendants(parent, |descendants| *descendants += 1);
+        self.update_totals(parent, |descendants, below| {
+            *descendants += 1;
+            *below += bytes;
+        });
         id
     }
 
@@ -88,7 +100,11 @@ impl Nodes {
         }
         self.digest = self.digest.wrapping_sub(node.digest());
         self.content_bytes -= content_bytes(&node);
-        self.update_descendants(node.parent, |descendants| *descendants -= 1);
+        let bytes = node.data_length() as u64;
+        self.update_totals(node.parent, |descendants, below| {
+            *descendants -= 1;
+            *below -= bytes;
+        });
         node
     }
 
@@ -97,11 +113,16 @@ impl Nodes {
         self.descendants[id.0 as usize]
     }
 
-    /// Updates the descendant count of a node and of all its ancestors.
-    fn update_descendants(&mut self, from: NodeId, mut change: impl FnMut(&mut u32)) {
+    /// The total length of the data of all nodes below this one.
+    pub(crate) fn bytes_below(&self, id: NodeId) -> u64 {
+        self.bytes_below[id.0 as usize]
+    }
+
+    /// Updates the totals of a node and of all its ancestors.
+    fn update_totals(&mut self, from: NodeId, mut change: impl FnMut(&mut u32, &mut u64)) {
         let mut at = from;
         loop {
-            change(&mut self.descendants[at.0 as usize]);
+            change(&mut self.descendants[at.0 as usize], &mut self.bytes_below[at.0 as usize]);
             if at == ROOT_ID {
                 return;
             }
@@ -112,10 +133,14 @@ impl Nodes {
     /// Changes a node. The path and the position in the tree must stay the same.
     pub(crate) fn change<T>(&mut self, id: NodeId, update: impl FnOnce(&mut Node) -> T) -> T {
         let node = self.slab.get_mut(id);
-        let (digest, bytes) = (node.digest(), content_bytes(node));
+        let (digest, bytes, length) = (node.digest(), content_bytes(node), node.data_length() as u64);
         let result = update(node);
         self.digest = self.digest.wrapping_sub(digest).wrapping_add(node.digest());
         self.content_bytes = self.content_bytes - bytes + content_bytes(node);
+        let (parent, changed) = (node.parent, node.data_length() as u64);
+        if changed != length && id != ROOT_ID {
+            self.update_totals(parent, |_, below| *below = *below + changed - length);
+        }
         result
     }
 
@@ -142,6 +167,8 @@ impl Nodes {
         let count = self.descendants.len().max(id.0 as usize + 1);
         self.descendants.resize(count, 0);
         self.descendants[id.0 as usize] = 0;
+        self.bytes_below.resize(count, 0);
+        self.bytes_below[id.0 as usize] = 0;
         self.index.insert(hash, id, |id| self.slab.get(id).path_hash);
         id
     }

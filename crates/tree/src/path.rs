@@ -3,6 +3,10 @@
 //! The rules are those of Apache's `PathUtils`. Its characters are UTF-16 units, so everything outside the basic
 //! multilingual plane is rejected.
 
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::node::hash;
+
 pub(crate) const ROOT: &str = "/";
 /// The parent of all reserved nodes.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
@@ -48,6 +52,21 @@ pub(crate) fn self_and_ancestors(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// All ancestors of a path and the path itself, the root first, with their hashes. Together they cost little more than the hash
+/// of the path, however deep it is.
+pub(crate) fn ancestors_and_self_hashed(path: &str) -> impl Iterator<Item = (u64, &str)> {
+    let mut hasher = Xxh3::new();
+    let mut hashed = 0;
+    let slashes = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    let ends = slashes.chain((path != ROOT).then_some(path.len()));
+    let below_root = ends.map(move |end| {
+        hasher.update(&path.as_bytes()[hashed..end]);
+        hashed = end;
+        (hasher.digest(), &path[..end])
+    });
+    [(hash(ROOT), ROOT)].into_iter().chain(below_root)
+}
+
 fn has_valid_characters(name: &str) -> bool {
     if name.is_ascii() {
         return name.bytes().all(|byte| byte >= b' ' && byte != 0x7f);
@@ -61,6 +80,16 @@ fn has_valid_characters(name: &str) -> bool {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    #[test]
+    fn ancestors_are_hashed_like_paths() {
+        for path in ["/", "/a", "/a/b", "/long/".repeat(50).trim_end_matches('/'), "/ä/日本"] {
+            let mut found: Vec<_> = ancestors_and_self_hashed(path).collect();
+            found.reverse();
+            let expected: Vec<_> = self_and_ancestors(path).map(|path| (hash(path), path)).collect();
+            assert_eq!(found, expected);
+        }
+    }
 
     #[test]
     fn paths_that_apache_accepts_are_valid() {

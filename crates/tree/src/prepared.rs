@@ -11,6 +11,8 @@
 //!
 //! The caller supplies zxids and wall-clock times.
 
+use core::cell::OnceCell;
+
 use bytes::{Bytes, BytesMut};
 use pole_jute::{ErrorCode, ErrorTxn, Record, Txn, TxnEntry, TxnHeader, Writer};
 use pole_types::Membership;
@@ -92,6 +94,7 @@ impl Prepared {
             at,
             session,
             identity: &identity,
+            permissions: OnceCell::new(),
             may_change,
             acl_bytes_left: tree.rules.txn_bytes_max,
         };

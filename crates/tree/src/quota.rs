@@ -4,25 +4,51 @@
 //! Validation asks whether a change would exceed a hard limit.
 //!
 //! Invariant: for every path P with a node `/zookeeper/quota/P/zookeeper_limits`, the sibling `zookeeper_stats`, if
-//! it exists, holds the actual usage of P. It therefore has the same content after a restart, which recounts.
+//! it exists, holds the actual usage of P. It therefore has the same content after a restart. No work grows with the size of
+//! a subtree.
 //!
 //! Apache guarantees less: there only the innermost of nested quotas is kept up to date, and clients may write
 //! anything into the stats. Quotas on the root are not supported, as in Apache, nor quotas on reserved nodes.
 //!
 //! The text of limits and stats is that of Apache's `StatsTrack`.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use hashbrown::HashTable;
+
 use crate::Tree;
+use crate::node::hash;
 use crate::path::{self, QUOTA, ROOT, ZOOKEEPER};
 
-/// The subtrees with a quota, and their usage.
+/// The subtrees with a quota. Their usage is known from the totals of `nodes`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas {
-    used: BTreeMap<Arc<str>, Usage>,
+    tops: HashTable<Arc<str>>,
+}
+
+impl Quotas {
+    fn insert(&mut self, top: &str) {
+        let hash_of = |top: &Arc<str>| hash(top);
+        self.tops.entry(hash(top), |other| **other == *top, hash_of).or_insert_with(|| top.into());
+    }
+
+    fn remove(&mut self, top: &str) {
+        if let Ok(found) = self.tops.find_entry(hash(top), |other| **other == *top) {
+            found.remove();
+        }
+    }
+
+    fn contains(&self, top: &str) -> bool {
+        self.tops.find(hash(top), |other| **other == *top).is_some()
+    }
+
+    /// Those that apply to a path, outermost first.
+    fn over<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
+        let above = (!self.tops.is_empty()).then(|| path::ancestors_and_self_hashed(path));
+        above.into_iter().flatten().filter_map(|(hash, top)| self.tops.find(hash, |other| **other == *top))
+    }
 }
 
 /// The usage of a subtree, including its top node; or a difference of two usages.
@@ -40,11 +66,9 @@ pub(crate) struct HardLimits {
 }
 
 impl Tree {
-    /// The quotas that apply to a path, innermost first, with their usage.
+    /// The quotas that apply to a path, outermost first, with their usage.
     pub(crate) fn quotas_over<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a Arc<str>, Usage)> {
-        let none = self.quotas.used.is_empty();
-        let above = path::self_and_ancestors(path).take_while(move |_| !none);
-        above.filter_map(|path| self.quotas.used.get_key_value(path)).map(|(top, usage)| (top, *usage))
+        self.quotas.over(path).map(|top| (top, self.measure(top)))
     }
 
     pub(crate) fn hard_limits(&self, top: &str) -> HardLimits {
@@ -52,79 +76,69 @@ impl Tree {
     }
 
     /// Counts a created node.
-    pub(crate) fn count_created(&mut self, path: &Arc<str>, bytes: usize) {
-        self.count(path, Usage { nodes: 1, bytes: signed(bytes) });
+    pub(crate) fn count_created(&mut self, path: &Arc<str>) {
+        self.update_stats_over(path);
         match quota_node(path) {
             Some((top, LIMITS)) => {
-                let usage = self.measure(top);
-                self.quotas.used.insert(top.into(), usage);
-                self.write_stats(top, usage);
+                self.quotas.insert(top);
+                self.write_stats(top);
             }
-            // Without limits the usage is measured only once, as in Apache.
-            Some((top, STATS)) => self.write_stats(top, self.measure(top)),
+            // Without limits the usage is written only once, as in Apache.
+            Some((top, STATS)) => self.write_stats(top),
             Some(_) | None => (),
         }
     }
 
     /// Counts a deleted node.
-    pub(crate) fn count_deleted(&mut self, path: &Arc<str>, bytes: usize) {
-        self.count(path, Usage { nodes: -1, bytes: -signed(bytes) });
+    pub(crate) fn count_deleted(&mut self, path: &Arc<str>) {
+        self.update_stats_over(path);
         if let Some((top, LIMITS)) = quota_node(path) {
-            self.quotas.used.remove(top);
+            self.quotas.remove(top);
         }
     }
 
     /// Counts replaced data.
     pub(crate) fn count_written(&mut self, path: &Arc<str>, before: usize, after: usize) {
         if before != after {
-            self.count(path, Usage { nodes: 0, bytes: signed(after) - signed(before) });
+            self.update_stats_over(path);
         }
         if let Some((top, STATS)) = quota_node(path)
-            && let Some(usage) = self.quotas.used.get(top).copied()
+            && self.quotas.contains(top)
         {
-            self.write_stats(top, usage);
+            self.write_stats(top);
         }
     }
 
-    /// Measures all quotas. Needed after a snapshot is restored, because its stats may be older or newer than its
-    /// nodes.
-    pub(crate) fn measure_quotas(&mut self) {
+    /// Finds all quotas. Needed after a snapshot is restored, whose stats may be older or newer than its nodes.
+    pub(crate) fn restore_quotas(&mut self) {
         let Some(quota) = self.nodes.find(QUOTA) else { return };
         let paths = self.nodes.subtree(quota).map(|id| Arc::clone(&self.nodes.get(id).path));
         let limits = paths.filter(|path| matches!(quota_node(path), Some((_, LIMITS))));
         for path in limits.collect::<Vec<_>>() {
             let Some((top, _)) = quota_node(&path) else { continue };
-            let usage = self.measure(top);
-            self.quotas.used.insert(top.into(), usage);
-            self.write_stats(top, usage);
+            self.quotas.insert(top);
+            self.write_stats(top);
         }
     }
 
-    /// Updates every quota that applies to the path.
-    fn count(&mut self, path: &str, change: Usage) {
-        if self.quotas.used.is_empty() {
-            return;
-        }
-        for top in path::self_and_ancestors(path) {
-            if let Some(usage) = self.quotas.used.get_mut(top) {
-                *usage = usage.plus(change);
-                let usage = *usage;
-                self.write_stats(top, usage);
-            }
-        }
+    /// Updates the stats of every quota that applies to the path.
+    fn update_stats_over(&mut self, path: &str) {
+        let tops: Vec<Arc<str>> = self.quotas.over(path).map(Arc::clone).collect();
+        tops.iter().for_each(|top| self.write_stats(top));
     }
 
     fn measure(&self, top: &str) -> Usage {
-        let below = self.nodes.find(top).into_iter().flat_map(|id| self.nodes.subtree(id));
-        below.fold(Usage::default(), |sum, id| {
-            sum.plus(Usage { nodes: 1, bytes: signed(self.nodes.get(id).data_length()) })
+        self.nodes.find(top).map_or_else(Usage::default, |id| Usage {
+            nodes: i64::from(self.nodes.descendants(id)) + 1,
+            bytes: signed(self.nodes.bytes_below(id)) + signed(self.nodes.get(id).data_length() as u64),
         })
     }
 
     /// Writes the usage into the stats node. Its stat stays the same and no watch fires, because this is not a
     /// client's change.
-    fn write_stats(&mut self, top: &str, usage: Usage) {
+    fn write_stats(&mut self, top: &str) {
         if let Some(id) = self.nodes.find(&format!("{QUOTA}{top}/{STATS}")) {
+            let usage = self.measure(top);
             let text = format!("count={},bytes={}", usage.nodes, usage.bytes);
             self.nodes.change(id, |node| node.set_data(Some(text.as_bytes().into())));
         }
@@ -173,7 +187,7 @@ fn quota_node(path: &str) -> Option<(&str, &str)> {
     is_kept.then_some((quota, name))
 }
 
-fn signed(bytes: usize) -> i64 {
+fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 

@@ -17,7 +17,8 @@ use pole_jute::{ErrorCode, Perms, Request, WatcherEvent, Writer};
 use crate::node::Node;
 use crate::op;
 use crate::watches::Modes;
-use crate::{Caller, Tree, Watcher, Watches, access};
+use crate::access::Permissions;
+use crate::{Caller, Tree, Watcher, Watches};
 
 /// Answers a read. On `Ok` the body of the reply has been appended to `reply`, otherwise nothing has. `events` are
 /// for the same connection and must be sent before the reply.
@@ -35,7 +36,7 @@ pub fn read<W: DerefMut<Target = Watches>>(
     reply: &mut Writer,
     events: &mut Vec<WatcherEvent>,
 ) -> ErrorCode {
-    let context = ReadContext { tree, caller, watcher };
+    let context = ReadContext { tree, caller, watcher, permissions: Permissions::new(tree.rules, caller) };
     let answered = match request {
         Request::Exists(request) => op::exists::read(&context, watches, request, reply),
         Request::GetData(request) => op::get_data::read(&context, watches, request, reply),
@@ -76,6 +77,7 @@ pub(crate) struct ReadContext<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) caller: &'a Caller,
     pub(crate) watcher: Watcher,
+    pub(crate) permissions: Permissions<'a>,
 }
 
 impl<'a> ReadContext<'a> {
@@ -87,7 +89,7 @@ impl<'a> ReadContext<'a> {
     /// A node for which the caller has any of these permissions.
     pub(crate) fn permitted(&self, path: &str, any_of: Perms) -> Result<&'a Node, ErrorCode> {
         let node = self.find(path).ok_or(ErrorCode::NoNode)?;
-        access::check(self.tree.rules, &node.acl, any_of, self.caller)?;
+        self.permissions.check(&node.acl, any_of)?;
         Ok(node)
     }
 
@@ -107,15 +109,19 @@ impl<'a> ReadContext<'a> {
         if wanted {
             let mut watches = watches();
             if watches.modes(path, self.watcher) == Modes::NONE {
-                self.check_room(&mut watches, 1)?;
+                self.check_room(&mut watches, [path])?;
             }
             watches.add(path, self.watcher, self.caller, mode);
         }
         Ok(())
     }
 
-    /// Checks whether the connection may set this many more watches.
-    pub(crate) fn check_room(&self, watches: &mut Watches, more: usize) -> Result<(), ErrorCode> {
+    /// Checks whether the connection may watch these paths too.
+    pub(crate) fn check_room<'p>(
+        &self,
+        watches: &mut Watches,
+        more: impl IntoIterator<Item = &'p str>,
+    ) -> Result<(), ErrorCode> {
         let room = watches.has_room(self.watcher, more, self.tree.rules.watches_max);
         if room { Ok(()) } else { Err(ErrorCode::QuotaExceeded) }
     }

@@ -200,7 +200,7 @@ impl Restorer {
         };
         tree.acls.drop_unused();
         tree.add_reserved();
-        tree.measure_quotas();
+        tree.restore_quotas();
         for SessionEntry { id, timeout } in sessions {
             let attached = attachments.get(&id).copied().unwrap_or_default();
             tree.open_session(id, Session { timeout_ms: timeout, attached });

@@ -23,7 +23,8 @@ use crate::nodes::Nodes;
 use crate::owner::Owner;
 use crate::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
 use crate::quota::Quotas;
-use crate::{Caller, Members, Rules, access};
+use crate::access::Permissions;
+use crate::{Caller, Members, Rules};
 
 /// The replicated state of a server.
 #[derive(Clone, Debug)]
@@ -205,7 +206,7 @@ impl Tree {
     /// Whether the caller has all permissions on the root. With `by_name`, those that everybody has do not count.
     #[must_use]
     pub fn has_all_on_root(&self, caller: &Caller, by_name: bool) -> bool {
-        access::has_all(self.rules, &self.nodes.get(NodeId(0)).acl, caller, by_name)
+        Permissions::new(self.rules, caller).has_all(&self.nodes.get(NodeId(0)).acl, by_name)
     }
 
     /// The number of nodes, including the root.
@@ -284,10 +285,10 @@ impl Tree {
 
     /// Inserts a node and updates all derived state.
     pub(crate) fn insert_node(&mut self, parent: NodeId, node: Node) -> NodeId {
-        let (owner, path, bytes) = (node.owner(), Arc::clone(&node.path), node.data_length());
+        let (owner, path) = (node.owner(), Arc::clone(&node.path));
         let id = self.nodes.insert(parent, node);
         self.register_owner(owner, id);
-        self.count_created(&path, bytes);
+        self.count_created(&path);
         id
     }
 
@@ -319,7 +320,7 @@ impl Tree {
                 self.ephemerals_count -= 1;
             }
         }
-        self.count_deleted(&node.path, node.data_length());
+        self.count_deleted(&node.path);
         node
     }
 

@@ -7,9 +7,11 @@
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 use pole_jute::{Acl, ErrorCode, Perms};
 
+use crate::access::Permissions;
 use crate::acls::AclHandle;
 use crate::node::hash;
 use crate::overlay::{NodeView, Overlay};
@@ -28,6 +30,8 @@ pub(crate) struct Validation<'a> {
     /// The session that sent the request.
     pub(crate) session: i64,
     pub(crate) identity: &'a Identity,
+    /// Made when a node is not open to everyone, because the identities are decoded for it.
+    pub(crate) permissions: OnceCell<Permissions<'a>>,
     pub(crate) may_change: MayChange<'a>,
     /// Remaining budget for the ACLs of the transaction, in bytes. A short request can expand to long ACLs.
     pub(crate) acl_bytes_left: usize,
@@ -80,8 +84,11 @@ impl Validation<'_> {
 
     /// Checks whether the caller has any of these permissions.
     pub(crate) fn check(&self, acl: &AclHandle, any_of: Perms) -> Result<(), ErrorCode> {
-        let everyone_may = acl.world().intersects(any_of);
-        if everyone_may { Ok(()) } else { access::check(self.tree.rules, acl, any_of, self.caller()) }
+        if acl.world().intersects(any_of) {
+            return Ok(());
+        }
+        let permissions = || Permissions::new(self.tree.rules, self.identity.caller());
+        self.permissions.get_or_init(permissions).check(acl, any_of)
     }
 
     /// Checks whether every quota over `path` has room for the change.

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 use pole_jute::{EventType, KeeperState, Perms, WatcherEvent};
 
-use crate::access::is_permitted;
+use crate::access::Permissions;
 use crate::node::hash;
 use crate::{Caller, Change, Changes, Rules, path};
 
@@ -49,6 +49,8 @@ struct Connection {
     /// The identities when the connection last set a watch or authenticated.
     caller: Caller,
     paths: BTreeSet<Arc<str>>,
+    /// The sum of [`weight`] over the paths.
+    weight: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -115,10 +117,10 @@ impl Watches {
         let may_read = |watcher: &Watcher| {
             self.by_watcher
                 .get(watcher)
-                .is_some_and(|connection| is_permitted(rules, &change.acl, Perms::READ, &connection.caller))
+                .is_some_and(|connection| Permissions::new(rules, &connection.caller).permit(&change.acl, Perms::READ))
         };
-        for above in path::self_and_ancestors(&change.path).skip(1) {
-            let Some(watched) = self.by_path.find(hash(above), |watched| &*watched.path == above) else { continue };
+        for (hash, above) in path::ancestors_and_self_hashed(&change.path).filter(|(_, above)| *above != &*change.path) {
+            let Some(watched) = self.by_path.find(hash, |watched| &*watched.path == above) else { continue };
             let recursive = watched.watchers.iter().filter(|(_, modes)| modes.intersects(Modes::RECURSIVE));
             recipients.extend(recursive.map(|(watcher, _)| *watcher).filter(may_read));
         }
@@ -187,10 +189,15 @@ impl Watches {
         }
     }
 
-    /// Whether the connection may watch this many more paths. A refusal is counted.
-    pub(crate) fn has_room(&mut self, watcher: Watcher, more: usize, most: usize) -> bool {
-        let has = self.by_watcher.get(&watcher).map_or(0, |connection| connection.paths.len());
-        let room = has + more <= most;
+    /// Whether the connection may watch these paths too. Long paths count as several. A refusal is counted.
+    pub(crate) fn has_room<'a>(
+        &mut self,
+        watcher: Watcher,
+        more: impl IntoIterator<Item = &'a str>,
+        most: usize,
+    ) -> bool {
+        let has = self.by_watcher.get(&watcher).map_or(0, |connection| connection.weight);
+        let room = has + more.into_iter().map(weight).sum::<usize>() <= most;
         self.refused += u64::from(!room);
         room
     }
@@ -209,8 +216,10 @@ impl Watches {
             }
             Err(at) => {
                 watched.watchers.insert(at, (watcher, modes));
-                let fresh = || Connection { caller: caller.clone(), paths: BTreeSet::new() };
-                self.by_watcher.entry(watcher).or_insert_with(fresh).paths.insert(Arc::clone(&watched.path));
+                let fresh = || Connection { caller: caller.clone(), paths: BTreeSet::new(), weight: 0 };
+                let connection = self.by_watcher.entry(watcher).or_insert_with(fresh);
+                connection.paths.insert(Arc::clone(&watched.path));
+                connection.weight += weight(path);
                 Modes::NONE
             }
         };
@@ -281,7 +290,7 @@ impl Watches {
 
     fn unlink(&mut self, watcher: Watcher, path: &str) {
         if let Some(connection) = self.by_watcher.get_mut(&watcher) {
-            connection.paths.remove(path);
+            connection.weight -= usize::from(connection.paths.remove(path)) * weight(path);
             if connection.paths.is_empty() {
                 self.by_watcher.remove(&watcher);
             }
@@ -294,6 +303,13 @@ impl Watches {
         self.count = self.count + after.tables() - before.tables();
     }
 }
+
+/// How many watches a path counts for: the memory for its text is bounded, too.
+fn weight(path: &str) -> usize {
+    1 + path.len() / PATH_BYTES_OF_A_WATCH
+}
+
+const PATH_BYTES_OF_A_WATCH: usize = 256;
 
 /// Watches of closed connections that are removed along with other work. Takes tens of microseconds.
 const SWEEP_STEP: usize = 100;

@@ -34,8 +34,8 @@ impl Choices<'_> {
                 vec![Message::Zab(Zab::Propose { epoch: *epoch, prev, entries, committed, listeners: vec![] })]
             }
             Message::Touch { epoch, id, .. } => vec![Message::TouchDone { epoch: *epoch, id: *id }],
-            Message::SyncAsk { epoch, id } => {
-                vec![Message::SyncDone { epoch: *epoch, id: *id, zxid: self.view.committed }]
+            Message::SyncAsk { epoch, through } => {
+                vec![Message::SyncDone { epoch: *epoch, through: *through, zxid: self.view.committed }]
             }
             Message::Election(Election::Vote(_))
             | Message::Election(Election::Ask)

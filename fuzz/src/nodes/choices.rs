@@ -290,8 +290,8 @@ impl Choices<'_> {
                 return Message::Touch { epoch, id, sessions: (0..4).map(SessionId).collect() };
             }
             10 => return Message::TouchDone { epoch: self.epoch(), id: self.number() },
-            11 => return Message::SyncAsk { epoch: self.epoch(), id: self.number() },
-            12 => return Message::SyncDone { epoch: self.epoch(), id: self.number(), zxid: self.zxid() },
+            11 => return Message::SyncAsk { epoch: self.epoch(), through: self.number() },
+            12 => return Message::SyncDone { epoch: self.epoch(), through: self.number(), zxid: self.zxid() },
             13 => {
                 let (epoch, begins) = (self.epoch(), self.bool());
                 let sessions = (0..4).map(|id| (SessionId(id), self.span())).collect();

@@ -125,7 +125,7 @@ mod tests {
     fn an_answer_leaves_at_once_and_takes_with_it_what_waits() {
         let (mut batching, start) = (batching(), Instant::now());
         assert!(batching.waits(OBSERVER, Channel::Quorum, &commit(), || start));
-        let answer = Message::SyncDone { epoch: Epoch(1), id: 1, zxid: Zxid::ZERO };
+        let answer = Message::SyncDone { epoch: Epoch(1), through: 1, zxid: Zxid::ZERO };
         assert!(!batching.waits(OBSERVER, Channel::Quorum, &answer, || start));
         assert_eq!(batching.deadline(), None);
     }

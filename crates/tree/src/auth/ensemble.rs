@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use pole_jute::Id;
 
-use super::{AuthFailed, AuthSettings, Provider};
+use super::{AuthFailed, AuthSettings, Matching, Provider};
 
 pub(super) struct Ensemble;
 
@@ -32,8 +32,8 @@ impl Provider for Ensemble {
         false
     }
 
-    fn matches(&self, _id: &str, _entry: &str) -> bool {
-        false
+    fn matching(&self, _id: &str) -> Matching {
+        Matching::None
     }
 }
 

@@ -16,12 +16,14 @@ mod x509;
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use pole_jute::{ErrorCode, Id};
 
 use crate::Rules;
 
 pub use digest::{DigestAlgorithm, digest_id};
+pub(crate) use ip::{Network, Prefix};
 pub(crate) use superuser::is_superuser;
 
 /// A scheme of identities.
@@ -50,9 +52,14 @@ pub(crate) trait Provider: Sync {
     /// Whether an ACL may contain this id.
     fn is_valid(&self, id: &str) -> bool;
 
-    /// Whether an identity with this id has the permissions of an entry with that id.
-    fn matches(&self, id: &str, entry: &str) -> bool {
-        id == entry
+    /// The entries of this scheme whose permissions an identity with this id has.
+    fn matching(&self, _id: &str) -> Matching {
+        Matching::Same
+    }
+
+    /// The network that an entry with this id stands for, if the scheme has networks.
+    fn network(&self, _id: &str) -> Option<Network> {
+        None
     }
 
     /// The name of the user, for whoAmI.
@@ -66,9 +73,22 @@ pub(crate) trait Provider: Sync {
     }
 }
 
+/// The entries of a scheme that match an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Matching {
+    /// Those with the same id.
+    Same,
+    All,
+    /// The networks that contain this address.
+    Networks(IpAddr),
+    None,
+}
+
 /// All schemes.
-const PROVIDERS: [&dyn Provider; 6] =
+const PROVIDERS: [&dyn Provider; SCHEMES] =
     [&digest::Digest, &ensemble::Ensemble, &ip::Ip, &sasl::Sasl, &x509::X509, &superuser::Superuser];
+
+pub(crate) const SCHEMES: usize = 6;
 
 /// The operator's settings for providers; `zoo.cfg` names them as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +147,12 @@ pub fn user_name(id: &Id) -> &str {
 
 /// The provider of a scheme.
 pub(crate) fn provider(scheme: &str) -> Option<&'static dyn Provider> {
-    PROVIDERS.into_iter().find(|provider| provider.scheme() == scheme)
+    numbered_provider(scheme).map(|(_, provider)| provider)
+}
+
+/// The provider of a scheme, and its number below [`SCHEMES`].
+pub(crate) fn numbered_provider(scheme: &str) -> Option<(usize, &'static dyn Provider)> {
+    PROVIDERS.into_iter().enumerate().find(|(_, provider)| provider.scheme() == scheme)
 }
 
 #[cfg(test)]

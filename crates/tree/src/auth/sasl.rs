@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use pole_jute::Id;
 
-use super::{AuthSettings, Provider, superuser};
+use super::{AuthSettings, Matching, Provider, superuser};
 use crate::Rules;
 
 pub(super) struct Sasl;
@@ -37,8 +37,8 @@ impl Provider for Sasl {
     }
 
     /// The user called `super` has the permissions of every user, but is not the superuser.
-    fn matches(&self, id: &str, entry: &str) -> bool {
-        id == "super" || id == entry
+    fn matching(&self, id: &str) -> Matching {
+        if id == "super" { Matching::All } else { Matching::Same }
     }
 }
 
@@ -64,6 +64,6 @@ mod tests {
             |user: &str| -> Vec<String> { Sasl.identities(user, &settings).into_iter().map(|id| id.scheme).collect() };
         assert_eq!(schemes("root"), ["sasl", "super"]);
         assert_eq!(schemes("super"), ["sasl"]);
-        assert!(Sasl.matches("super", "bob") && Sasl.matches("bob", "bob") && !Sasl.matches("bob", "super"));
+        assert_eq!((Sasl.matching("super"), Sasl.matching("bob")), (Matching::All, Matching::Same));
     }
 }

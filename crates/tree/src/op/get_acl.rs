@@ -1,17 +1,17 @@
-//! getACL. A caller that is_permitted not change the ACL does not see the password hashes in it.
+//! getACL. A caller that may not change the ACL does not see the password hashes in it.
 
 use alloc::vec::Vec;
 
 use pole_jute::{Acl, ErrorCode, GetAclRequest, GetAclResponse, Id, Perms, Record, Writer};
 
-use crate::access::{is_permitted, masked};
+use crate::access::masked;
 use crate::acls::AclHandle;
 use crate::read::ReadContext;
 
 pub(crate) fn read(context: &ReadContext, request: &GetAclRequest, reply: &mut Writer) -> Result<(), ErrorCode> {
     let node = context.permitted(&request.path, Perms::READ | Perms::ADMIN)?;
     let list = entries(&node.acl);
-    let in_full = is_permitted(context.tree.rules, &node.acl, Perms::ADMIN, context.caller);
+    let in_full = context.permissions.permit(&node.acl, Perms::ADMIN);
     let acl = if in_full { list } else { list.iter().map(masked).collect() };
     GetAclResponse { acl, stat: node.client_stat() }.write(reply);
     Ok(())

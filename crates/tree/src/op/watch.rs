@@ -25,8 +25,8 @@ pub(crate) fn set_watches<W: DerefMut<Target = Watches>>(
     events: &mut Vec<WatcherEvent>,
 ) -> Result<(), ErrorCode> {
     let mut watches = watches();
-    let all = request.data_watches.len() + request.exist_watches.len() + request.child_watches.len();
-    context.check_room(&mut watches, all)?;
+    let one_shot = [&request.data_watches, &request.exist_watches, &request.child_watches];
+    context.check_room(&mut watches, one_shot.into_iter().flatten().map(String::as_str))?;
     let mut restorer = WatchRestorer { context, watches: &mut watches, since: request.relative_zxid, events };
     restorer.restore_one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
     Ok(())
@@ -39,9 +39,9 @@ pub(crate) fn set_watches2<W: DerefMut<Target = Watches>>(
     events: &mut Vec<WatcherEvent>,
 ) -> Result<(), ErrorCode> {
     let mut watches = watches();
-    let one_shot = request.data_watches.len() + request.exist_watches.len() + request.child_watches.len();
-    let persistent = request.persistent_watches.len() + request.persistent_recursive_watches.len();
-    context.check_room(&mut watches, one_shot + persistent)?;
+    let one_shot = [&request.data_watches, &request.exist_watches, &request.child_watches];
+    let persistent = [&request.persistent_watches, &request.persistent_recursive_watches];
+    context.check_room(&mut watches, one_shot.into_iter().chain(persistent).flatten().map(String::as_str))?;
     let mut restorer = WatchRestorer { context, watches: &mut watches, since: request.relative_zxid, events };
     restorer.restore_one_shot(&request.data_watches, &request.exist_watches, &request.child_watches);
     let mut add = |path: &String, mode| watches.add(path, context.watcher, context.caller, mode);
@@ -51,15 +51,15 @@ pub(crate) fn set_watches2<W: DerefMut<Target = Watches>>(
 }
 
 /// Sets the watches of a reconnected client again.
-struct WatchRestorer<'a> {
-    context: &'a ReadContext<'a>,
+struct WatchRestorer<'a, 'c> {
+    context: &'a ReadContext<'c>,
     watches: &'a mut Watches,
     /// The last zxid that the client has seen.
     since: i64,
     events: &'a mut Vec<WatcherEvent>,
 }
 
-impl WatchRestorer<'_> {
+impl WatchRestorer<'_, '_> {
     fn restore_one_shot(&mut self, data: &[String], exist: &[String], child: &[String]) {
         for path in data {
             let missed = |node: &Node, since| (node.stat.mzxid > since).then_some(EventType::NodeDataChanged);

@@ -67,8 +67,10 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
         }
         Message::Touch { epoch, id, sessions } => frame(out, |out| put!(out, kind::TOUCH, epoch, id, sessions)),
         Message::TouchDone { epoch, id } => frame(out, |out| put!(out, kind::TOUCH_DONE, epoch, id)),
-        Message::SyncAsk { epoch, id } => frame(out, |out| put!(out, kind::SYNC_ASK, epoch, id)),
-        Message::SyncDone { epoch, id, zxid } => frame(out, |out| put!(out, kind::SYNC_DONE, epoch, id, zxid)),
+        Message::SyncAsk { epoch, through } => frame(out, |out| put!(out, kind::SYNC_ASK, epoch, through)),
+        Message::SyncDone { epoch, through, zxid } => {
+            frame(out, |out| put!(out, kind::SYNC_DONE, epoch, through, zxid))
+        }
         Message::Remaining { epoch, begins, sessions } => {
             frame(out, |out| put!(out, kind::REMAINING, epoch, begins, sessions))
         }
@@ -110,10 +112,10 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         kind::TOUCH_DONE => {
             Message::TouchDone { epoch: from.field("TouchDone.epoch")?, id: from.field("TouchDone.id")? }
         }
-        kind::SYNC_ASK => Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, id: from.field("SyncAsk.id")? },
+        kind::SYNC_ASK => Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, through: from.field("SyncAsk.through")? },
         kind::SYNC_DONE => Message::SyncDone {
             epoch: from.field("SyncDone.epoch")?,
-            id: from.field("SyncDone.id")?,
+            through: from.field("SyncDone.through")?,
             zxid: from.field("SyncDone.zxid")?,
         },
         kind::REMAINING => Message::Remaining {

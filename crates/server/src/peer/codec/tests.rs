@@ -184,8 +184,8 @@ fn message() -> impl Strategy<Value = Message> {
         (epoch(), any::<u64>(), vec(any::<i64>().prop_map(SessionId), 0..4))
             .prop_map(|(epoch, id, sessions)| Message::Touch { epoch, id, sessions }),
         (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::TouchDone { epoch, id }),
-        (epoch(), any::<u64>()).prop_map(|(epoch, id)| Message::SyncAsk { epoch, id }),
-        (epoch(), any::<u64>(), zxid()).prop_map(|(epoch, id, zxid)| Message::SyncDone { epoch, id, zxid }),
+        (epoch(), any::<u64>()).prop_map(|(epoch, through)| Message::SyncAsk { epoch, through }),
+        (epoch(), any::<u64>(), zxid()).prop_map(|(epoch, through, zxid)| Message::SyncDone { epoch, through, zxid }),
         (epoch(), any::<bool>(), vec((any::<i64>().prop_map(SessionId), any::<u64>().prop_map(Span)), 0..4))
             .prop_map(|(epoch, begins, sessions)| Message::Remaining { epoch, begins, sessions }),
         (epoch(), option::of(any::<u64>().prop_map(ServerId)))
