@@ -49,7 +49,7 @@ impl ServerContext for FixedContext {
         false
     }
 
-    fn has_room(&self, _bytes: usize) -> bool {
+    fn has_room(&self, _requests: usize, _bytes: usize) -> bool {
         true
     }
 

@@ -9,7 +9,6 @@
 //! with their steps and not with the number of syncs.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use pole_types::{Cxid, ServerId, Zxid};
 
 use crate::ClientId;
@@ -131,6 +130,7 @@ impl Confirmations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn pending(count: i32) -> PendingSyncs {
         let mut syncs = PendingSyncs::default();

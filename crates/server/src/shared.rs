@@ -240,13 +240,18 @@ impl Shared {
         if removed.count == 0 {
             return;
         }
-        let had_room = self.has_room(usize::MAX);
+        let had_room = self.has_room_for_all();
         self.outstanding.fetch_sub(removed.count, Ordering::AcqRel);
         self.outstanding_bytes.fetch_sub(removed.bytes, Ordering::AcqRel);
         self.outstanding_large_bytes.fetch_sub(removed.large_bytes, Ordering::AcqRel);
-        if !had_room && self.has_room(usize::MAX) {
+        if !had_room && self.has_room_for_all() {
             self.room.notify_waiters();
         }
+    }
+
+    /// Whether there is room for connections with much outstanding, too.
+    pub(crate) fn has_room_for_all(&self) -> bool {
+        self.has_room(usize::MAX, usize::MAX)
     }
 }
 
@@ -259,8 +264,9 @@ impl ServerContext for Shared {
         Self::is_read_only(self)
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
-        self.outstanding.load(Ordering::Acquire) < self.settings.outstanding_max
+    fn has_room(&self, requests: usize, bytes: usize) -> bool {
+        let (all, most) = (self.outstanding.load(Ordering::Acquire), self.settings.outstanding_max);
+        (requests <= most / OWN_SHARE || all < most)
             && (bytes <= OWN_BYTES_MIN || self.outstanding_bytes.load(Ordering::Acquire) < OUTSTANDING_BYTES_MAX)
     }
 
@@ -380,5 +386,9 @@ impl Shared {
 /// clients pass them. On the way to the leader they cannot. Enough for `globalOutstandingLimit` (1000) requests of 8 KiB.
 const OUTSTANDING_BYTES_MAX: usize = 8 << 20;
 
-/// What a connection may have outstanding although others have used up that room.
+/// The part of `globalOutstandingLimit` that a connection may have outstanding although others have used up the limit: 7 of
+/// 1000 requests. Those who wait for room take it in any order, so a client with few requests would wait for long.
+const OWN_SHARE: usize = 128;
+
+/// The same for bytes.
 const OWN_BYTES_MIN: usize = 64 << 10;

@@ -14,10 +14,10 @@ use alloc::vec::Vec;
 
 use pole_jute::{ErrorCode, Perms, Request, WatcherEvent, Writer};
 
+use crate::access::Permissions;
 use crate::node::Node;
 use crate::op;
 use crate::watches::Modes;
-use crate::access::Permissions;
 use crate::{Caller, Tree, Watcher, Watches};
 
 /// Answers a read. On `Ok` the body of the reply has been appended to `reply`, otherwise nothing has. `events` are

@@ -17,13 +17,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use pole_jute::{Acl, ErrorCode, Id, Perms, Stat, StatPersisted};
 
+use crate::access::Permissions;
 use crate::acls::{AclHandle, Acls};
 use crate::node::{Node, NodeId, hash_of_words};
 use crate::nodes::Nodes;
 use crate::owner::Owner;
 use crate::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
 use crate::quota::Quotas;
-use crate::access::Permissions;
 use crate::{Caller, Members, Rules};
 
 /// The replicated state of a server.

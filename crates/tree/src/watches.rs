@@ -119,7 +119,8 @@ impl Watches {
                 .get(watcher)
                 .is_some_and(|connection| Permissions::new(rules, &connection.caller).permit(&change.acl, Perms::READ))
         };
-        for (hash, above) in path::ancestors_and_self_hashed(&change.path).filter(|(_, above)| *above != &*change.path) {
+        for (hash, above) in path::ancestors_and_self_hashed(&change.path).filter(|(_, above)| *above != &*change.path)
+        {
             let Some(watched) = self.by_path.find(hash, |watched| &*watched.path == above) else { continue };
             let recursive = watched.watchers.iter().filter(|(_, modes)| modes.intersects(Modes::RECURSIVE));
             recipients.extend(recursive.map(|(watcher, _)| *watcher).filter(may_read));

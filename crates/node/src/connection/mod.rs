@@ -231,9 +231,9 @@ pub trait ServerContext {
     /// Whether clients are served without a quorum now.
     fn is_read_only(&self) -> bool;
 
-    /// Whether the node accepts another request of a connection that has this many bytes outstanding with it. Others may
-    /// have used up all the room for bytes, but a connection with little outstanding is not to wait for them.
-    fn has_room(&self, bytes: usize) -> bool;
+    /// Whether the node accepts another request of a connection that has this many requests and bytes outstanding with it.
+    /// Others may have used up all the room, but a connection with little outstanding is not to wait for them.
+    fn has_room(&self, requests: usize, bytes: usize) -> bool;
 
     /// The identities of the connection changed: its watches are subject to their permissions.
     fn identify(&self, watcher: Watcher, caller: &Caller);

@@ -96,7 +96,7 @@ impl Connection {
     /// Whether the node accepts the next request of the input.
     fn has_room_at(&self, server: &impl ServerContext, input: &[u8]) -> bool {
         let next = input.first_chunk().map_or(0, |length| u32::from_be_bytes(*length) as usize);
-        self.is_exempt || server.has_room(self.pending_bytes + next)
+        self.is_exempt || server.has_room(self.pending.len() + 1, self.pending_bytes + next)
     }
 
     /// Answers the requests that have waited for room for too long with `ThrottledOp`. Those of a client with earlier

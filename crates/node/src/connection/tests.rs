@@ -32,6 +32,8 @@ struct Driver {
 struct TestServer {
     is_read_only: Cell<bool>,
     is_full: Cell<bool>,
+    /// What a connection may have outstanding although the server is full.
+    own_requests: Cell<usize>,
     /// What a connection may have outstanding.
     bytes_max: Cell<usize>,
     /// The room for large requests.
@@ -48,8 +50,8 @@ impl ServerContext for TestServer {
         self.is_read_only.get()
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
-        !self.is_full.get() && bytes <= self.bytes_max.get()
+    fn has_room(&self, requests: usize, bytes: usize) -> bool {
+        (!self.is_full.get() || requests <= self.own_requests.get()) && bytes <= self.bytes_max.get()
     }
 
     fn identify(&self, _watcher: Watcher, _caller: &Caller) {}
@@ -359,6 +361,19 @@ fn a_connection_with_little_outstanding_goes_on_while_others_use_up_the_room() {
     driver.serve();
     assert_eq!(driver.events.len(), 5);
     assert!(!driver.machine.waits_for_room());
+}
+
+#[test]
+fn a_connection_with_few_requests_outstanding_goes_on_while_others_use_up_the_room() {
+    let mut driver = Driver::open();
+    driver.server.is_full.set(true);
+    driver.server.own_requests.set(2);
+    driver.send(&[write(1), write(2), write(3)].concat());
+    assert_eq!(driver.events.len(), 2);
+    assert!(driver.machine.waits_for_room());
+    drop(driver.machine.reply(1, 1, &ok(), driver.context.now));
+    driver.serve();
+    assert_eq!(driver.events.len(), 3);
 }
 
 #[test]

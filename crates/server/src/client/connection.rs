@@ -13,10 +13,11 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pole_node::{CloseReason, Event, GssapiResult, Next, ServerContext as _};
+use pole_node::{CloseReason, Event, GssapiResult, Next};
 use pole_tree::Watcher;
-use pole_types::Time;
+use pole_types::{Span, Time};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::four_letter;
@@ -39,6 +40,8 @@ pub(crate) struct Connection<R, W> {
     input: BytesMut,
     /// The security context of a client that uses Kerberos.
     gssapi: Option<Context>,
+    /// Its last requests kept others on its thread waiting.
+    is_slow: bool,
     pub(super) placement: Placement,
 }
 
@@ -51,6 +54,9 @@ struct Scratch {
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Of the connections on a thread that take long, one at a time is served, and then all others that are ready. A client with
+    /// small requests then waits for one batch of such a connection, however many of these there are.
+    static SLOW_TURN: Arc<Semaphore> = Arc::new(Semaphore::new(1));
 }
 
 /// What became of a connection.
@@ -78,7 +84,8 @@ impl From<CloseReason> for End {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(crate) fn new(shared: Arc<Shared>, handle: Arc<Handle>, reader: R, writer: Option<W>) -> Self {
-        Self { shared, handle, reader, writer, input: BytesMut::new(), gssapi: None, placement: Placement::default() }
+        let (input, placement) = (BytesMut::new(), Placement::default());
+        Self { shared, handle, reader, writer, input, gssapi: None, is_slow: false, placement }
     }
 
     /// Serves the client until the connection ends or should move to another thread.
@@ -111,6 +118,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn progress(&mut self) {
         let mut batches = 0;
         loop {
+            let turn = match self.is_slow || self.input.len() >= LARGE_INPUT_BYTES {
+                true => SLOW_TURN.with(Arc::clone).acquire_owned().await.ok(),
+                false => None,
+            };
             let (began, input_bytes) = (self.shared.clock.now(), self.input.len());
             let (next, mut taken) = self.advance();
             if next == Next::Read {
@@ -127,7 +138,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 tally.answered(RequestKind::Read, taken.answered, taken.answered_bytes, began, at.now);
                 tally.reply_sizes(taken.reply_sizes, at.now);
             }
+            self.is_slow = at.now - began > SLOW_BATCH;
             self.handle.flush_in_task(at);
+            if turn.is_some() {
+                tokio::task::yield_now().await;
+            }
+            drop(turn);
             match next {
                 Next::Wait => return,
                 Next::FourLetterWord => {
@@ -186,7 +202,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Some(reason) = wants.close {
             return Err(reason.into());
         }
-        if wants.room && shared.has_room(usize::MAX) {
+        if wants.room && shared.has_room_for_all() {
             // There was room before anything waited for it.
             return Ok(());
         }
@@ -286,8 +302,8 @@ impl<R, W> Connection<R, W> {
 
     /// Replaces the reader. Returns the previous one.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, input, gssapi, placement } = self;
-        (before, Connection { shared, handle, reader, writer, input, gssapi, placement })
+        let Self { shared, handle, reader: before, writer, input, gssapi, is_slow, placement } = self;
+        (before, Connection { shared, handle, reader, writer, input, gssapi, is_slow, placement })
     }
 
     /// Records that it is served on this thread from now on.
@@ -338,6 +354,12 @@ const PIECE_BYTES_MAX: usize = 16 << 10;
 
 /// How long a client may take to receive the remaining output when its connection ends.
 const LAST_BYTES: Duration = Duration::from_secs(1);
+
+/// A batch of requests that takes longer makes a connection a slow one. Ordinary batches end after 2 ms.
+const SLOW_BATCH: Span = Span::from_ms(3);
+
+/// So much input takes long, too.
+const LARGE_INPUT_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {

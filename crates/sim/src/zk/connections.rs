@@ -59,7 +59,7 @@ impl ServerContext for ConnectionContext<'_> {
         false
     }
 
-    fn has_room(&self, _bytes: usize) -> bool {
+    fn has_room(&self, _requests: usize, _bytes: usize) -> bool {
         true
     }
 

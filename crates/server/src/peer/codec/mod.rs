@@ -112,7 +112,9 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         kind::TOUCH_DONE => {
             Message::TouchDone { epoch: from.field("TouchDone.epoch")?, id: from.field("TouchDone.id")? }
         }
-        kind::SYNC_ASK => Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, through: from.field("SyncAsk.through")? },
+        kind::SYNC_ASK => {
+            Message::SyncAsk { epoch: from.field("SyncAsk.epoch")?, through: from.field("SyncAsk.through")? }
+        }
         kind::SYNC_DONE => Message::SyncDone {
             epoch: from.field("SyncDone.epoch")?,
             through: from.field("SyncDone.through")?,
