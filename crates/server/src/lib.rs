@@ -41,6 +41,7 @@ mod emulation;
 mod inspection;
 mod kerberos;
 mod limits;
+mod listing;
 pub mod log;
 mod mailbox;
 mod metrics;

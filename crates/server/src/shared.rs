@@ -13,7 +13,7 @@ use pole_node::{
 use pole_tree::{Caller, Members, Tree, Watcher, Watches};
 use pole_types::{Membership, SessionId, Time};
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::Settings;
 use crate::admin::Backups;
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) applied: AtomicI64,
     /// The leader knows of all client activity before this time; see `pole_node::Lease`.
     confirmed: AtomicU64,
+    /// The permit for a long list; see `listing`.
+    pub(crate) lists: Arc<Semaphore>,
     pub(crate) confirmation_changed: Notify,
     pub(crate) session_ids: SessionIds,
     next_client: AtomicU64,
@@ -95,6 +97,7 @@ impl Shared {
             tree: Arc::new(RwLock::new(Tree::new(settings.rules))),
             watches: Arc::default(),
             applied: AtomicI64::new(0),
+            lists: Arc::new(Semaphore::new(1)),
             confirmed: AtomicU64::new(0),
             confirmation_changed: Notify::new(),
             session_ids: SessionIds::new(settings.me, wall_ms),

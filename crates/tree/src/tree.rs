@@ -13,6 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use bytes::Bytes;
 use pole_jute::{Acl, ErrorCode, Id, Perms, Stat, StatPersisted};
@@ -191,9 +192,18 @@ impl Tree {
         ids.map(|id| &*self.nodes.get(*id).path)
     }
 
-    /// All sessions with ephemeral nodes, for `dump`.
-    pub fn sessions_with_ephemerals(&self) -> impl Iterator<Item = (i64, Vec<Arc<str>>)> {
-        self.ephemerals.keys().map(|session| (*session, self.ephemerals(*session)))
+    /// The sessions behind this one with ephemeral nodes, until these are as many as wanted. A list of all is read in parts,
+    /// between which the tree may change.
+    #[must_use]
+    pub fn ephemerals_after(&self, last: Option<i64>, wanted: usize) -> Vec<(i64, Vec<Arc<str>>)> {
+        let mut count = 0;
+        let sessions = self.ephemerals.range((last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        let sessions = sessions.take_while(|(_, nodes)| {
+            let more = count < wanted;
+            count += nodes.len();
+            more
+        });
+        sessions.map(|(session, _)| (*session, self.ephemerals(*session))).collect()
     }
 
     /// Sessions that no longer exist and still have ephemeral nodes. They come only from snapshots of Apache, which

@@ -17,6 +17,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use hashbrown::HashTable;
 use pole_jute::{EventType, KeeperState, Perms, WatcherEvent};
@@ -171,14 +172,20 @@ impl Watches {
         }
     }
 
-    /// The watched paths of each connection, for `wchc`.
-    pub fn by_watcher(&self) -> impl Iterator<Item = (Watcher, impl Iterator<Item = &str>)> {
-        self.by_watcher.iter().map(|(watcher, connection)| (*watcher, connection.paths.iter().map(|path| &**path)))
-    }
-
-    /// The watching connections of each path, for `wchp`; unordered.
-    pub fn by_path(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = Watcher>)> {
-        self.by_path.iter().map(|watched| (&*watched.path, watched.watchers.iter().map(|(watcher, _)| *watcher)))
+    /// The first of the watches behind this one, by connection and path. A list of all is read in parts, between which the
+    /// watches may change.
+    #[must_use]
+    pub fn after(&self, last: Option<(Watcher, &str)>, most: usize) -> Vec<(Watcher, Arc<str>)> {
+        let (from, above) = match last {
+            Some((watcher, path)) => (watcher, Bound::Excluded(path)),
+            None => (Watcher(0), Bound::Unbounded),
+        };
+        let watches = self.by_watcher.range(from..).flat_map(|(watcher, connection)| {
+            let above = if *watcher == from { above } else { Bound::Unbounded };
+            let paths = connection.paths.range::<str, _>((above, Bound::Unbounded));
+            paths.map(|path| (*watcher, Arc::clone(path)))
+        });
+        watches.take(most).collect()
     }
 
     /// Updates the identities of a connection. They determine which events its recursive watches may report.

@@ -2,6 +2,8 @@
 //!
 //! Every answer is an object with the fields of the command, its full name, and an error or null.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +12,8 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
 use pole_types::Zxid;
 use serde_json::{Map, Value, json};
 
@@ -19,6 +23,7 @@ use super::v1::hex;
 use crate::client::Handle;
 use crate::client::four_letter::{NOT_SERVING, TRACE_MASK, connections, server, watches};
 use crate::config::MemberRole;
+use crate::listing::{self, Budget, List};
 use crate::metrics::{self, Counter, NodeStats, environment, mode, version};
 use crate::shared::Shared;
 use crate::status::Role;
@@ -54,6 +59,9 @@ pub(crate) async fn run(
     if needs_server && mode(&shared) == "looking" {
         return answer(name, Map::new(), Some(NOT_SERVING.trim_end().to_owned()));
     }
+    if let Some(entries) = list_entries(&shared, name) {
+        return list_of(&shared, name, entries).await;
+    }
     match execute(&shared, name).await {
         Ok(Value::Object(fields)) => answer(name, fields, None),
         Ok(_) => answer(name, Map::new(), None),
@@ -88,6 +96,63 @@ fn unknown(requested: &str) -> Response {
     answer(requested, Map::new(), Some(format!("Unknown command: {requested}")))
 }
 
+/// The number of entries of a command whose answer is a list.
+fn list_entries(shared: &Shared, name: &str) -> Option<usize> {
+    match name {
+        "connections" | "stats" => Some(connections::count(shared)),
+        "dump" => Some(connections::dump_count(shared)),
+        "watches" | "watches_by_path" => Some(watches::count(shared)),
+        _ => None,
+    }
+}
+
+/// Answers a command whose answer is a list, in pieces if it is long. The permit for it ends with the last piece.
+async fn list_of(shared: &Arc<Shared>, name: &'static str, entries: usize) -> Response {
+    let expiries =
+        if name == "dump" { connections::expiries(shared).await.unwrap_or_default() } else { BTreeMap::new() };
+    let stats = if name == "stats" { server_stats(shared).await } else { Value::Null };
+    let list = listing::make(shared, entries, move |shared, budget| {
+        let fields = match name {
+            "connections" => connection_lists(shared, budget),
+            "stats" => merged(stats, connection_lists(shared, budget)),
+            "dump" => dump(shared, expiries, budget),
+            "watches" => json!({"session_id_to_watched_paths": by_text(paths_by_session(shared, budget))}),
+            _ => json!({"path_to_session_ids": by_text(watches::sessions_by_path(shared, budget))}),
+        };
+        let Value::Object(fields) = fields else { return String::new() };
+        answer_text(name, fields, budget.note().map(str::to_owned))
+    });
+    match list.await {
+        Ok(List { content, permit: None }) => response(StatusCode::OK, content),
+        Ok(List { content, permit: Some(permit) }) => {
+            let mut rest = Bytes::from(content);
+            let pieces = stream::iter(std::iter::from_fn(move || {
+                let _until_sent = &permit;
+                let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+                (!piece.is_empty()).then_some(Ok::<_, Infallible>(piece))
+            }));
+            response(StatusCode::OK, Body::from_stream(pieces))
+        }
+        Err(busy) => answer_with(StatusCode::SERVICE_UNAVAILABLE, name, Map::new(), Some(busy.to_string())),
+    }
+}
+
+/// The fields of two objects.
+fn merged(one: Value, other: Value) -> Value {
+    match (one, other) {
+        (Value::Object(fields), Value::Object(more)) => fields.into_iter().chain(more).collect::<Map<_, _>>().into(),
+        (one, _) => one,
+    }
+}
+
+fn paths_by_session(shared: &Shared, budget: &mut Budget) -> impl Iterator<Item = (i64, Vec<Value>)> + use<> {
+    watches::paths_by_session(shared, budget).into_iter().map(|(session, paths)| (session, path_values(paths)))
+}
+
+fn path_values(paths: Vec<Arc<str>>) -> Vec<Value> {
+    paths.iter().map(|path| Value::from(&**path)).collect()
+}
+
 fn answer(name: &str, fields: Map<String, Value>, error: Option<String>) -> Response {
     answer_with(StatusCode::OK, name, fields, error)
 }
@@ -95,19 +160,25 @@ fn answer(name: &str, fields: Map<String, Value>, error: Option<String>) -> Resp
 pub(super) fn answer_with(
     status: StatusCode,
     name: &str,
-    mut fields: Map<String, Value>,
+    fields: Map<String, Value>,
     error: Option<String>,
 ) -> Response {
+    response(status, answer_text(name, fields, error))
+}
+
+fn answer_text(name: &str, mut fields: Map<String, Value>, error: Option<String>) -> String {
     fields.insert("command".into(), name.into());
     fields.insert("error".into(), error.into());
-    let text = format!("{:#}\n", Value::Object(fields));
-    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+    format!("{:#}\n", Value::Object(fields))
+}
+
+fn response(status: StatusCode, body: impl Into<Body>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
 async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str> {
     Ok(match name {
         "configuration" => configuration(shared).await,
-        "connections" => connection_lists(shared),
         // Observers have no connections of their own here: each has its link, whose counters go on.
         "observer_connection_stat_reset" => Value::Null,
         "connection_stat_reset" => {
@@ -118,7 +189,6 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
             let (data, log) = server::sizes(shared).await;
             json!({"datadir_size": data, "logdir_size": log})
         }
-        "dump" => dump(shared).await,
         "environment" => {
             environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>().into()
         }
@@ -135,8 +205,7 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
         "monitor" => monitor(shared).await,
         "observers" => observers(shared).await,
         "ruok" => Value::Null,
-        "server_stats" => server_stats(shared, false).await,
-        "stats" => server_stats(shared, true).await,
+        "server_stats" => server_stats(shared).await,
         "stat_reset" => {
             shared.status.reset_statistics();
             Value::Null
@@ -147,8 +216,6 @@ async fn execute(shared: &Arc<Shared>, name: &str) -> Result<Value, &'static str
             let summary = shared.watches.lock().summary();
             json!({"num_connections": summary.connections, "num_paths": summary.paths, "num_total_watches": summary.watches})
         }
-        "watches" => json!({"session_id_to_watched_paths": by_text(watches::paths_by_session(shared))}),
-        "watches_by_path" => json!({"path_to_session_ids": by_text(watches::sessions_by_path(shared))}),
         "zabstate" => zab_state(shared).await.ok_or("the node does not answer")?,
         _ => return Err("not available"),
     })
@@ -180,8 +247,10 @@ fn snake(name: &str) -> String {
     text
 }
 
-fn connection_lists(shared: &Shared) -> Value {
-    let list: Vec<Value> = connections::handles(shared).iter().map(|handle| connection(shared, handle)).collect();
+fn connection_lists(shared: &Shared, budget: &mut Budget) -> Value {
+    let handles = connections::handles(shared);
+    let permitted = handles.iter().take_while(|_| budget.take(CONNECTION_BYTES));
+    let list: Vec<Value> = permitted.map(|handle| connection(shared, handle)).collect();
     json!({"connections": list, "secure_connections": []})
 }
 
@@ -207,11 +276,9 @@ fn connection(shared: &Shared, handle: &Handle) -> Value {
     })
 }
 
-async fn dump(shared: &Shared) -> Value {
-    let expiries = connections::expiries(shared).await.unwrap_or_default();
-    let tree = shared.tree.read();
-    let paths = |paths: Vec<Arc<str>>| paths.iter().map(|path| Value::from(&**path)).collect::<Vec<_>>();
-    let ephemerals = by_text(tree.sessions_with_ephemerals().map(|(id, list)| (id, paths(list))));
+fn dump(shared: &Shared, expiries: BTreeMap<i64, Vec<i64>>, budget: &mut Budget) -> Value {
+    let ephemerals = connections::ephemerals(shared, budget).into_iter();
+    let ephemerals = by_text(ephemerals.map(|(id, paths)| (id, path_values(paths))));
     // Only the leader knows when a session expires: Apache's followers leave this empty too.
     json!({"expiry_time_to_session_ids": by_text(expiries), "session_id_to_ephemeral_paths": ephemerals})
 }
@@ -264,12 +331,12 @@ async fn observers(shared: &Shared) -> Value {
     json!({"synced_observers": synced, "observers": list.collect::<Vec<_>>()})
 }
 
-async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
+async fn server_stats(shared: &Shared) -> Value {
     let status = &shared.status;
     let Packets { received, sent, latency, .. } = status.tally.sum();
     let (data, log) = server::sizes(shared).await;
     let responses = sizes_json(status.tally.all_reply_sizes().map(|sizes| [sizes.last, sizes.min, sizes.max]));
-    let mut fields = json!({
+    json!({
         "version": version(),
         "read_only": mode(shared) == "read-only",
         "server_stats": {
@@ -295,13 +362,7 @@ async fn server_stats(shared: &Shared, with_connections: bool) -> Value {
         "client_response": responses,
         "proposal_stats": sizes_json(status.proposal_sizes.lock().map(|sizes| [sizes.last, sizes.min, sizes.max])),
         "node_count": shared.tree.read().node_count(),
-    });
-    if let (true, Value::Object(fields), Value::Object(lists)) =
-        (with_connections, &mut fields, connection_lists(shared))
-    {
-        fields.extend(lists);
-    }
-    fields
+    })
 }
 
 /// The last, least and greatest size in bytes; -1 if there was none, as Apache prints it.
@@ -356,6 +417,12 @@ async fn zab_state(shared: &Shared) -> Option<Value> {
 }
 
 const NO_TRACE_MASK: &str = "there is no trace mask: pole.logFilter selects what is logged";
+
+/// A connection in a list.
+const CONNECTION_BYTES: usize = 500;
+
+/// A long list is sent in pieces of this size.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// The commands with their aliases.
 const COMMANDS: [(&str, &[&str]); 28] = [

@@ -17,7 +17,7 @@ use pole_node::{CloseReason, Event, GssapiResult, Next};
 use pole_tree::Watcher;
 use pole_types::{Span, Time};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::four_letter;
@@ -40,6 +40,8 @@ pub(crate) struct Connection<R, W> {
     input: BytesMut,
     /// The security context of a client that uses Kerberos.
     gssapi: Option<Context>,
+    /// The permit for the list that is sent, if a four-letter word asked for a long one.
+    list_permit: Option<OwnedSemaphorePermit>,
     /// Its last requests kept others on its thread waiting.
     is_slow: bool,
     pub(super) placement: Placement,
@@ -85,7 +87,7 @@ impl From<CloseReason> for End {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(crate) fn new(shared: Arc<Shared>, handle: Arc<Handle>, reader: R, writer: Option<W>) -> Self {
         let (input, placement) = (BytesMut::new(), Placement::default());
-        Self { shared, handle, reader, writer, input, gssapi: None, is_slow: false, placement }
+        Self { shared, handle, reader, writer, input, gssapi: None, list_permit: None, is_slow: false, placement }
     }
 
     /// Serves the client until the connection ends or should move to another thread.
@@ -148,8 +150,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Next::Wait => return,
                 Next::FourLetterWord => {
                     // Boxed, because the tasks of all connections would have room for it.
-                    let text = Box::pin(four_letter::answer(&self.shared, self.handle.address, &self.input)).await;
-                    self.handle.answer_four_letter_word(&text.unwrap_or_default());
+                    let answer = Box::pin(four_letter::answer(&self.shared, self.handle.address, &self.input)).await;
+                    let answer = answer.unwrap_or_else(|| "".into());
+                    self.handle.answer_four_letter_word(&answer.text);
+                    self.list_permit = answer.permit;
                     return;
                 }
                 Next::Gssapi => self.call_gssapi().await,
@@ -302,8 +306,8 @@ impl<R, W> Connection<R, W> {
 
     /// Replaces the reader. Returns the previous one.
     pub(super) fn exchange_reader<S>(self, reader: S) -> (R, Connection<S, W>) {
-        let Self { shared, handle, reader: before, writer, input, gssapi, is_slow, placement } = self;
-        (before, Connection { shared, handle, reader, writer, input, gssapi, is_slow, placement })
+        let Self { shared, handle, reader: before, writer, input, gssapi, list_permit, is_slow, placement } = self;
+        (before, Connection { shared, handle, reader, writer, input, gssapi, list_permit, is_slow, placement })
     }
 
     /// Records that it is served on this thread from now on.

@@ -144,6 +144,8 @@ fn a_session_lists_its_own_nodes() {
     assert_eq!(list(None), ["/b", "/dir/a"]);
     assert_eq!(list(Some("/")), ["/b", "/dir/a"]);
     assert_eq!(list(Some("/di")), ["/dir/a"]);
-    let dump: Vec<(i64, usize)> = server.tree.sessions_with_ephemerals().map(|(id, paths)| (id, paths.len())).collect();
-    assert_eq!(dump, [(ALICE, 2), (BOB, 1)]);
+    let counts = |part: Vec<(i64, Vec<_>)>| part.into_iter().map(|(id, paths)| (id, paths.len())).collect::<Vec<_>>();
+    assert_eq!(counts(server.tree.ephemerals_after(None, 3)), [(ALICE, 2), (BOB, 1)]);
+    assert_eq!(counts(server.tree.ephemerals_after(None, 1)), [(ALICE, 2)], "a session is listed as a whole");
+    assert_eq!(counts(server.tree.ephemerals_after(Some(ALICE), 1)), [(BOB, 1)]);
 }

@@ -5,6 +5,8 @@ use pole_jute::{
     GetChildrenRequest, GetDataRequest, MultiOp, Perms, RemoveWatchesRequest, Request, SetWatches, SetWatches2,
     WatcherType,
 };
+use std::sync::Arc;
+
 use pole_tree::{Watcher, WatchesSummary};
 
 use crate::server::{HERE, Server, acl, id, new_node};
@@ -308,11 +310,29 @@ fn wchs_counts_a_data_and_a_child_watch_of_one_connection_as_one() {
     let watches = server.watches.borrow();
     assert_eq!(watches.summary(), WatchesSummary { connections: 2, paths: 1, watches: 2 });
     assert_eq!(watches.count(), 3);
-    let by_path: Vec<(&str, Vec<Watcher>)> = watches.by_path().map(|(path, who)| (path, who.collect())).collect();
-    assert_eq!(by_path, [("/p", vec![HERE, Watcher(9)])]);
-    let by_watcher: Vec<(Watcher, Vec<&str>)> =
-        watches.by_watcher().map(|(who, paths)| (who, paths.collect())).collect();
-    assert_eq!(by_watcher, [(HERE, vec!["/p"]), (Watcher(9), vec!["/p"])]);
+    assert_eq!(watches.after(None, 10), [(HERE, "/p".into()), (Watcher(9), "/p".into())]);
+}
+
+#[test]
+fn a_list_of_watches_is_read_in_parts() {
+    let mut server = server();
+    for (watcher, paths) in [(Watcher(3), vec!["/p"]), (Watcher(5), vec!["/a", "/b", "/p"]), (Watcher(9), vec!["/b"])] {
+        paths.iter().for_each(|path| drop(server.read_at(watcher, &exists(path))));
+    }
+    for most in 1..6 {
+        let (mut all, mut last) = (Vec::new(), None);
+        loop {
+            let part = server
+                .watches
+                .borrow()
+                .after(last.as_ref().map(|(watcher, path): &(_, Arc<str>)| (*watcher, &**path)), most);
+            assert!(part.len() <= most);
+            let Some(end) = part.last() else { break };
+            last = Some(end.clone());
+            all.extend(part.into_iter().map(|(Watcher(watcher), path)| format!("{watcher}{path}")));
+        }
+        assert_eq!(all, ["3/p", "5/a", "5/b", "5/p", "9/b"], "{most} at a time");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::client::Handle;
 use crate::clock::wall_ms;
+use crate::listing::{Budget, ENTRIES_AT_ONCE};
 use crate::question::{Question, ask};
 use crate::shared::Shared;
 
@@ -21,25 +22,33 @@ pub(crate) fn handles(shared: &Shared) -> Vec<Arc<Handle>> {
     handles
 }
 
+/// The number of entries in the lists of connections.
+pub(crate) fn count(shared: &Shared) -> usize {
+    shared.clients.lock().len()
+}
+
 /// The client list of `stat`. As in Apache's, it includes the connection that asks.
-pub(crate) fn brief(shared: &Shared, from: SocketAddr) -> String {
+pub(crate) fn brief(shared: &Shared, from: SocketAddr, budget: &mut Budget) -> String {
     let mut text = String::new();
     for handle in handles(shared) {
-        let _ = writeln!(text, " {})", line_prefix(&handle));
+        let line = format!(" {})\n", line_prefix(&handle));
+        if !budget.take(line.len()) {
+            break;
+        }
+        text += &line;
     }
     let _ = writeln!(text, " /{from}[0](queued=0,recved=1,sent=0)");
     text
 }
 
 /// `cons`.
-pub(crate) fn list(shared: &Shared, from: SocketAddr) -> String {
+pub(crate) fn list(shared: &Shared, from: SocketAddr, budget: &mut Budget) -> String {
     let mut text = String::new();
     for handle in handles(shared) {
         let counts = handle.counts();
         let latency = counts.latency;
-        let _ = writeln!(
-            text,
-            " {},sid={:#x},lop={},est={},to={},lcxid={:#x},lzxid={:#x},lresp={},llat={},minlat={},avglat={},maxlat={})",
+        let line = format!(
+            " {},sid={:#x},lop={},est={},to={},lcxid={:#x},lzxid={:#x},lresp={},llat={},minlat={},avglat={},maxlat={})\n",
             line_prefix(&handle),
             handle.session(),
             op_name(counts.last_op),
@@ -53,6 +62,10 @@ pub(crate) fn list(shared: &Shared, from: SocketAddr) -> String {
             latency.mean_ms() as u64,
             latency.max_ms,
         );
+        if !budget.take(line.len()) {
+            break;
+        }
+        text += &line;
     }
     let _ = writeln!(text, " /{from}[0](queued=0,recved=1,sent=0)\n");
     text
@@ -87,30 +100,35 @@ pub(crate) async fn expiries(shared: &Shared) -> Option<BTreeMap<i64, Vec<i64>>>
     Some(sets)
 }
 
+/// The number of entries in `dump`.
+pub(crate) fn dump_count(shared: &Shared) -> usize {
+    let tree = shared.tree.read();
+    tree.session_count() + tree.ephemerals_count()
+}
+
 /// `dump`: sessions, their ephemeral nodes, and the connections of this server. As in Apache, the leader says when
 /// sessions expire, and others how long they last.
-pub(crate) fn dump(shared: &Shared, expiries: Option<BTreeMap<i64, Vec<i64>>>) -> String {
+pub(crate) fn dump(shared: &Shared, expiries: Option<BTreeMap<i64, Vec<i64>>>, budget: &mut Budget) -> String {
     let mut text = String::from("SessionTracker dump:\n");
-    let tree = shared.tree.read();
     match expiries {
         Some(sets) => {
             let _ = writeln!(text, "Session Sets ({})/({}):", sets.len(), sets.values().map(Vec::len).sum::<usize>());
             for (at_ms, sessions) in sets {
                 let _ = writeln!(text, "{} expire at {}:", sessions.len(), java_date(at_ms));
-                for id in sessions {
+                for id in sessions.into_iter().filter(|_| budget.take(ID_BYTES)) {
                     let _ = writeln!(text, "\t{id:#x}");
                 }
             }
         }
         None => {
-            let _ = writeln!(text, "Global Sessions({}):", tree.sessions().count());
-            for (id, timeout_ms) in tree.sessions() {
+            let sessions: Vec<_> = shared.tree.read().sessions().collect();
+            let _ = writeln!(text, "Global Sessions({}):", sessions.len());
+            for (id, timeout_ms) in sessions.into_iter().filter(|_| budget.take(ID_BYTES)) {
                 let _ = writeln!(text, "{id:#x}\t{timeout_ms}ms");
             }
         }
     }
-    let ephemerals: Vec<_> = tree.sessions_with_ephemerals().collect();
-    drop(tree);
+    let ephemerals = ephemerals(shared, budget);
     let _ = writeln!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({}):", ephemerals.len());
     for (id, paths) in ephemerals {
         let _ = writeln!(text, "{id:#x}:");
@@ -120,11 +138,36 @@ pub(crate) fn dump(shared: &Shared, expiries: Option<BTreeMap<i64, Vec<i64>>>) -
     }
     let handles = handles(shared);
     let _ = writeln!(text, "Connections dump:\nConnections Sets (1)/({}):", handles.len());
-    for handle in handles {
+    for handle in handles.into_iter().filter(|_| budget.take(2 * ID_BYTES)) {
         let _ = writeln!(text, "\tip: /{} sessionId: {:#x}", handle.address, handle.session());
+    }
+    if let Some(note) = budget.note() {
+        let _ = writeln!(text, "({note})");
     }
     text
 }
+
+/// The ephemeral nodes of each session, as far as the budget permits.
+pub(crate) fn ephemerals(shared: &Shared, budget: &mut Budget) -> Vec<(i64, Vec<Arc<str>>)> {
+    let mut all = Vec::new();
+    let mut last = None;
+    loop {
+        let part = shared.tree.read().ephemerals_after(last, ENTRIES_AT_ONCE);
+        let Some((end, _)) = part.last() else { return all };
+        last = Some(*end);
+        for (session, mut paths) in part {
+            let permitted = paths.iter().take_while(|path| budget.take(path.len() + 2)).count();
+            if !budget.take(ID_BYTES) {
+                return all;
+            }
+            paths.truncate(permitted);
+            all.push((session, paths));
+        }
+    }
+}
+
+/// The id of a session with what surrounds it.
+const ID_BYTES: usize = 32;
 
 /// A time in the form of Java's `Date`, in UTC.
 fn java_date(wall_ms: i64) -> String {

@@ -11,31 +11,46 @@ pub(crate) mod server;
 pub(crate) mod watches;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::listing;
 use crate::metrics::{NodeStats, mode};
 use crate::shared::Shared;
 
+/// An answer. The permit of a long list must be kept until the answer is sent.
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+impl<T: Into<String>> From<T> for Answer {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), permit: None }
+    }
+}
+
 /// Answers the word at the start of `arrived`. `None` closes the connection without an answer.
-pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) -> Option<String> {
+pub(crate) async fn answer(shared: &Arc<Shared>, from: SocketAddr, arrived: &[u8]) -> Option<Answer> {
     let (word, rest) = arrived.split_at_checked(4)?;
     let word = WORDS.into_iter().find(|known| known.as_bytes() == word)?;
     if !shared.settings.four_letter_words.allows(word) {
-        return Some(format!("{word} is not executed because it is not in the whitelist.\n"));
+        return Some(format!("{word} is not executed because it is not in the whitelist.\n").into());
     }
     match word {
         "ruok" => return Some("imok".into()),
-        "envi" => return Some(server::environment()),
-        "gtmk" => return Some(TRACE_MASK.to_string()),
-        "stmk" => return set_trace_mask(rest),
+        "envi" => return Some(server::environment().into()),
+        "gtmk" => return Some(TRACE_MASK.to_string().into()),
+        "stmk" => return set_trace_mask(rest).map(Answer::from),
         _ => {}
     }
     let mode = mode(shared);
     if mode == "looking" {
         return Some(if word == "isro" { "null" } else { NOT_SERVING }.into());
     }
-    Some(match word {
+    let text = match word {
         "srvr" => server::statistics(shared, mode),
-        "stat" => server::statistics_with_clients(shared, mode, from),
         "mntr" => server::metrics(shared, NodeStats::query(shared).await.as_ref()),
         "conf" => server::configuration(shared).await,
         "dirs" => server::directories(shared).await,
@@ -45,18 +60,37 @@ pub(crate) async fn answer(shared: &Shared, from: SocketAddr, arrived: &[u8]) ->
             shared.status.reset_statistics();
             "Server stats reset.\n".into()
         }
-        "cons" => connections::list(shared, from),
-        "dump" => connections::dump(shared, connections::expiries(shared).await),
         "crst" => {
             connections::reset(shared);
             "Connection stats reset.\n".into()
         }
         "wchs" => watches::summary(shared),
-        "wchc" => watches::by_session(shared),
-        "wchp" => watches::by_path(shared),
         "rqld" => leadership::request_leadership(shared),
         "ydld" => leadership::yield_leadership(shared),
+        _ => return list(shared, from, word, mode).await,
+    };
+    Some(text.into())
+}
+
+/// Answers a word whose answer is a list.
+async fn list(shared: &Arc<Shared>, from: SocketAddr, word: &'static str, mode: &'static str) -> Option<Answer> {
+    let entries = match word {
+        "stat" | "cons" => connections::count(shared),
+        "dump" => connections::dump_count(shared),
+        "wchc" | "wchp" => watches::count(shared),
         _ => return None,
+    };
+    let expiries = if word == "dump" { connections::expiries(shared).await } else { None };
+    let list = listing::make(shared, entries, move |shared, budget| match word {
+        "stat" => server::statistics_with_clients(shared, mode, from, budget),
+        "cons" => connections::list(shared, from, budget),
+        "dump" => connections::dump(shared, expiries, budget),
+        "wchc" => watches::by_session(shared, budget),
+        _ => watches::by_path(shared, budget),
+    });
+    Some(match list.await {
+        Ok(list) => Answer { text: list.content, permit: list.permit },
+        Err(busy) => format!("{busy}\n").into(),
     })
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use super::connections;
+use crate::listing::Budget;
 use crate::metrics::{self, NodeStats, Value, directory_bytes, version};
 use crate::shared::Shared;
 use crate::tally::Packets;
@@ -15,8 +16,8 @@ pub(crate) fn statistics(shared: &Shared, mode: &str) -> String {
 }
 
 /// `stat`.
-pub(crate) fn statistics_with_clients(shared: &Shared, mode: &str, from: SocketAddr) -> String {
-    let clients = connections::brief(shared, from);
+pub(crate) fn statistics_with_clients(shared: &Shared, mode: &str, from: SocketAddr, budget: &mut Budget) -> String {
+    let clients = connections::brief(shared, from, budget);
     format!("Zookeeper version: {}\nClients:\n{clients}\n{}", version(), lines(shared, mode))
 }
 

@@ -1,0 +1,79 @@
+//! Lists for operators: connections, sessions, ephemeral nodes and watches.
+//!
+//! They are as long as clients make them, and monitoring may ask for them again and again. So a server makes one long list at a
+//! time, on a thread of its own, visits what is behind a lock in small parts, and ends a list after [`LIST_BYTES_MAX`]. The
+//! permit for it lasts until the list is sent, so memory holds one of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::shared::Shared;
+
+/// A list, and the permit for it. The next long list is made when the permit is dropped.
+pub(crate) struct List<T> {
+    pub(crate) content: T,
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// How much may still be listed.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bytes_left: usize,
+    is_exhausted: bool,
+}
+
+impl Budget {
+    fn new() -> Self {
+        Self { bytes_left: LIST_BYTES_MAX, is_exhausted: false }
+    }
+
+    /// Takes the bytes of an entry. Returns false if the list ends before it.
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        let left = self.bytes_left.checked_sub(bytes).filter(|_| !self.is_exhausted);
+        self.is_exhausted = left.is_none();
+        self.bytes_left = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// What a reader is told if the list ended early.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        self.is_exhausted.then_some("the list is not complete: it ends after 16 MiB")
+    }
+}
+
+/// Makes a list of about this many entries.
+///
+/// # Errors
+/// If other long lists are made, and are not done soon.
+pub(crate) async fn make<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    entries: usize,
+    list: impl FnOnce(&Arc<Shared>, &mut Budget) -> T + Send + 'static,
+) -> Result<List<T>, Busy> {
+    if entries <= SHORT_MAX {
+        return Ok(List { content: list(shared, &mut Budget::new()), permit: None });
+    }
+    let permit = timeout(WAIT_MAX, Arc::clone(&shared.lists).acquire_owned()).await.ok().and_then(Result::ok);
+    let permit = permit.ok_or(Busy)?;
+    let shared = Arc::clone(shared);
+    let content = spawn_blocking(move || list(&shared, &mut Budget::new())).await.map_err(|_| Busy)?;
+    Ok(List { content, permit: Some(permit) })
+}
+
+/// Other lists are made.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("other long lists are being made; try again later")]
+pub(crate) struct Busy;
+
+/// The longest list, in bytes of text: about 150,000 watches.
+const LIST_BYTES_MAX: usize = 16 << 20;
+/// A list of so many entries takes about a millisecond, and needs no permit.
+const SHORT_MAX: usize = 1_000;
+/// How long a list may wait for others.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// Entries that are visited while a lock is held.
+pub(crate) const ENTRIES_AT_ONCE: usize = 1_000;
