@@ -56,6 +56,7 @@ impl Settings {
                 enforce_quota: config.service.enforce_quota,
                 extended_types: config.service.extended_types,
                 path_bytes_max: count(config.service.path_bytes_max),
+                depth_max: count(config.service.depth_max),
                 ephemerals_max: count(config.service.ephemerals_max),
                 watches_max: count(config.clients.watches_max),
                 // Twice a request, which is what servers accept from each other.

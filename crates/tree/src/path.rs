@@ -23,6 +23,11 @@ pub(crate) fn is_valid(path: &str) -> bool {
     names.is_empty() || names.split('/').all(|name| !matches!(name, "" | "." | "..") && has_valid_characters(name))
 }
 
+/// The number of names in a path.
+pub(crate) fn depth(path: &str) -> usize {
+    path.bytes().filter(|byte| *byte == b'/').count()
+}
+
 /// Splits a path into parent and name; none without a slash. The root is a nameless child of itself, as in Apache.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     let slash = path.rfind('/')?;

@@ -34,6 +34,8 @@ pub struct Prepared {
 pub struct Refusals {
     /// Exceeded `path_bytes_max`.
     pub path: u64,
+    /// Exceeded `depth_max`.
+    pub depth: u64,
     /// Exceeded `ephemerals_max`.
     pub ephemerals: u64,
     /// Exceeded `txn_bytes_max`.
@@ -115,7 +117,7 @@ impl Prepared {
             writer = Writer::new();
             entry(at, origin, error(ErrorCode::BadArguments)).write(&mut writer);
         }
-        Some(writer.into_bytes())
+        Some(fitted(writer.into_inner()))
     }
 
     /// Whether a prepared transaction must be applied before the next request can be prepared. This happens when a
@@ -172,6 +174,12 @@ fn validate(validation: &mut Validation, operation: Operation) -> Result<Txn, Er
             op::prepare(validation, request)
         }
     }
+}
+
+/// The bytes without much unused room behind them. The log in memory counts only the bytes, and the transaction of a large
+/// request that fails is tiny.
+fn fitted(bytes: BytesMut) -> Bytes {
+    if bytes.capacity() <= 2 * bytes.len() + TXN_ROOM_BYTES { bytes.freeze() } else { Bytes::copy_from_slice(&bytes) }
 }
 
 /// Room for the header, the versions, and the ACL entries that a create may gain.

@@ -22,6 +22,8 @@ pub struct Rules {
     pub extended_types: bool,
     /// `pole.tree.pathBytesMax`: longer paths cannot be created. Existing ones are served.
     pub path_bytes_max: usize,
+    /// `pole.tree.depthMax`: deeper paths cannot be created. Existing ones are served. A change may visit every ancestor.
+    pub depth_max: usize,
     /// `pole.tree.ephemeralsMax`: a session with this many ephemeral nodes cannot create more. One transaction
     /// deletes all of them and holds the tree's lock while it is applied.
     pub ephemerals_max: usize,
@@ -42,6 +44,7 @@ impl Rules {
         enforce_quota: false,
         extended_types: false,
         path_bytes_max: 16 << 10,
+        depth_max: 256,
         ephemerals_max: 50_000,
         watches_max: 500_000,
         txn_bytes_max: 4 << 20,

@@ -86,6 +86,7 @@ impl Effect {
             | "pole.sasl.usersFile"
             | "pole.sasl.jaasFile"
             | "pole.tree.pathBytesMax"
+            | "pole.tree.depthMax"
             | "pole.tree.ephemeralsMax"
             | "pole.oracle.rateHalfLifeMs"
             | "pole.topology" => Self::RestartEach,

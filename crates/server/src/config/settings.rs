@@ -299,7 +299,7 @@ settings! {
         Pole "pole.client.greetingsMax", Number(1, 1_000_000), "1000" => greetings_max: u64 = Values::count,
             "Connections whose first request has not arrived. When there is one more, the oldest is closed.";
         Pole "pole.client.watchesMax", Number(1, 100_000_000), "500000" => watches_max: u64 = Values::count,
-            "Paths that one connection may watch; a further watch is refused with QuotaExceeded (-125). A watch takes about 200 bytes.";
+            "Paths that one connection may watch; a further watch is refused with QuotaExceeded (-125). A watch takes about 200 bytes; a path counts once more for each 256 bytes of its length.";
         /// `clientPort` and `clientPortAddress`, or the client part of this server's `server.N`. The host `0.0.0.0` means all addresses.
         + plain: Option<Address> = None;
         /// `secureClientPort` and `secureClientPortAddress`.
@@ -420,6 +420,8 @@ settings! {
         Apache "kinit", Unused(KERBEROS), "", "The program that gets tickets.";
         Pole "pole.tree.pathBytesMax", Number(256, 1 << 20), "16384" => path_bytes_max: u64 = Values::count,
             "Bytes of a path that may be created; longer ones are answered with BadArguments (-8). Existing nodes are served.";
+        Pole "pole.tree.depthMax", Number(16, 1 << 20), "256" => depth_max: u64 = Values::count,
+            "Names in a path that may be created; deeper ones are answered with BadArguments (-8). Existing nodes are served.";
         Pole "pole.tree.ephemeralsMax", Number(1, 10_000_000), "50000" => ephemerals_max: u64 = Values::count,
             "Ephemeral nodes of one session; a further one is answered with QuotaExceeded (-125). They are deleted together.";
         /// Whether ACLs may name users of SASL.

@@ -136,6 +136,7 @@ fn add_limits(shared: &Shared, stats: Option<&NodeStats>, page: &mut Page) {
     let tree_limits = [
         ("pole.client.watchesMax", shared.watches.lock().refused()),
         ("pole.tree.pathBytesMax", refusals.path),
+        ("pole.tree.depthMax", refusals.depth),
         ("pole.tree.ephemeralsMax", refusals.ephemerals),
         ("transaction bytes", refusals.txn),
         ("peer queue bytes", shared.status.peers.slow.load(Ordering::Relaxed)),

@@ -128,6 +128,10 @@ impl CreateParams<'_> {
             validation.refusals.path += 1;
             return Err(ErrorCode::BadArguments);
         }
+        if path::depth(&path) > validation.tree.rules.depth_max {
+            validation.refusals.depth += 1;
+            return Err(ErrorCode::BadArguments);
+        }
         if !path::is_valid(&path) {
             return Err(ErrorCode::BadArguments);
         }

@@ -29,6 +29,21 @@ fn a_path_over_the_limit_is_refused_and_one_that_exists_is_served() {
 }
 
 #[test]
+fn a_path_that_is_too_deep_is_refused_and_one_that_exists_is_served() {
+    let rules = Rules { depth_max: 3, ..Rules::default() };
+    let mut server = Server::with(rules);
+    for path in ["/a", "/a/b", "/a/b/c"] {
+        server.create(path, CreateMode::Persistent);
+    }
+    assert_eq!(server.write(&create("/a/b/c/d", CreateMode::Persistent)), Err(ErrorCode::BadArguments));
+
+    let mut before = Server::new();
+    ["/a", "/a/b", "/a/b/c", "/a/b/c/d"].map(|path| before.create(path, CreateMode::Persistent));
+    let tree = pole_tree::Tree::restore(rules, &before.snapshot()).expect("a snapshot");
+    assert!(tree.stat("/a/b/c/d").is_some(), "what the history holds is kept");
+}
+
+#[test]
 fn the_number_of_ephemeral_nodes_of_a_session_is_limited() {
     let mut server = Server::with(Rules { ephemerals_max: 3, ..Rules::default() });
     for number in 0..3 {
@@ -132,4 +147,18 @@ fn requests_in_flight_do_not_see_one_that_was_refused_for_its_size() {
     assert_eq!(server.send(ALICE, &large), Txn::Error(ErrorCode::BadArguments.into()));
     // The rejection is not applied yet, so only the overlay shows whether the node will exist.
     assert!(matches!(server.send(ALICE, &create("/a", CreateMode::Persistent)), Txn::Create(_)));
+}
+
+#[test]
+fn the_transaction_of_a_large_request_that_fails_takes_little_memory() {
+    let mut server = Server::new();
+    let create = Request::Create(new_node("/none/below", &[0; 500_000], CreateMode::Persistent));
+    let multi = MultiOp::Create(new_node("/none/below", &[0; 500_000], CreateMode::Persistent));
+    for request in [create, Request::Multi(MultiRequest { ops: vec![multi] })] {
+        drop(server.send(ALICE, &request));
+        // A leader keeps it in its log, which counts only the bytes in use.
+        let kept = server.in_flight.pop_back().expect("an error is a transaction too").try_into_mut();
+        let room = kept.expect("nobody else has it").capacity();
+        assert!(room < 1_000, "{room} bytes for an error");
+    }
 }
