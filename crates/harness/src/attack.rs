@@ -28,7 +28,7 @@ mod empty_joiner;
 mod ephemeral_names;
 mod expire_many;
 mod flipped_bits;
-mod large_multis;
+mod floods;
 mod many_ephemerals;
 mod missing_snapshots;
 mod multi_read;
@@ -206,8 +206,15 @@ const ATTACKS: &[Attack] = &[
     many_ephemerals::ATTACK,
     auth_names::ATTACK,
     auth_acl::ATTACK,
-    large_multis::LARGE,
-    large_multis::MEDIUM,
+    floods::LARGE_MULTIS,
+    floods::MEDIUM_MULTIS,
+    floods::FAILED_WRITES,
+    floods::ACL_WRITES,
+    floods::QUOTAS,
+    floods::DEEP_PATHS,
+    floods::SYNCS,
+    floods::ACL_READS,
+    floods::LONG_LISTS,
     count_reads::ATTACK,
     unread_reads::ATTACK,
     multi_read::ATTACK,
