@@ -89,7 +89,7 @@ impl Leader {
             let applied = self.tree.apply(&entry, true, &mut self.changes);
             assert!(applied.reply.is_some(), "no reply for {entry:?}");
             self.prepared.applied(entry.header.zxid);
-            self.watches.fire(&self.changes, &mut Vec::new());
+            self.watches.fire(&self.changes, |_, _| {});
         }
     }
 

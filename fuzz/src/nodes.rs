@@ -393,6 +393,7 @@ fn channel_of(message: &Message) -> Channel {
         | Message::SyncAsk { .. }
         | Message::SyncDone { .. }
         | Message::Remaining { .. }
+        | Message::Behind { .. }
         | Message::TransferAsk { .. }
         | Message::LeaderSought { .. }
         | Message::TransferRefused { .. } => Channel::Quorum,

@@ -245,6 +245,8 @@ pub enum Timer {
     Reopen,
     /// The time without a leader after which client connections are closed.
     Grace,
+    /// A leader that proposes slowly may propose more.
+    Pace,
 }
 
 /// A message between servers.
@@ -332,6 +334,11 @@ pub enum Message {
         epoch: Epoch,
         /// The voter that holds an election.
         by: ServerId,
+    },
+    /// Quorum channel, follower to leader: the follower applies more slowly than the leader proposes.
+    Behind {
+        /// The epoch in which the follower was synchronised.
+        epoch: Epoch,
     },
     /// Quorum channel, leader to follower: the answer to a `TransferAsk` if there will be no other leader.
     TransferRefused {
@@ -453,6 +460,7 @@ impl Message {
             Self::Remaining { .. } => "Remaining",
             Self::TransferAsk { .. } => "TransferAsk",
             Self::LeaderSought { .. } => "LeaderSought",
+            Self::Behind { .. } => "Behind",
             Self::TransferRefused { .. } => "TransferRefused",
         }
     }
@@ -468,6 +476,7 @@ impl Message {
             | Self::TouchDone { .. }
             | Self::TransferAsk { .. }
             | Self::LeaderSought { .. }
+            | Self::Behind { .. }
             | Self::TransferRefused { .. } => 32,
             Self::Members { members, .. } => 32 + members.len(),
             Self::Touch { sessions, .. } => 32 + sessions.len() * size_of::<SessionId>(),

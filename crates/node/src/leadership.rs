@@ -10,6 +10,7 @@ use pole_types::{ServerId, SessionId, Time};
 use crate::Request;
 use crate::handover::Transfer;
 use crate::inbox::Inbox;
+use crate::lag::Pace;
 use crate::sessions::Expiry;
 use crate::syncs::Confirmations;
 use crate::unreached::Unreached;
@@ -18,6 +19,8 @@ use crate::unreached::Unreached;
 pub(crate) struct Leadership {
     /// Requests not yet proposed.
     inbox: Inbox,
+    /// How fast it may propose.
+    pub(crate) pace: Pace,
     /// The size of the requests that may still be proposed in this step. The last one may be larger.
     bytes_allowed: usize,
     /// The leader's own requests. A few of them at a time are proposed between those of clients.
@@ -44,6 +47,7 @@ impl Leadership {
         unlogged.into_iter().for_each(|request| inbox.push(me, request));
         Self {
             inbox,
+            pace: Pace::default(),
             bytes_allowed: BYTES_PER_STEP_MAX,
             chores: VecDeque::new(),
             chores_allowed: 0,

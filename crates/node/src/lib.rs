@@ -101,6 +101,7 @@ mod event;
 mod handover;
 mod inbox;
 mod inspect;
+mod lag;
 mod leadership;
 mod leadership_changes;
 mod lease;

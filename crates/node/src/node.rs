@@ -19,6 +19,7 @@ use pole_zab::{Output, Phase, Recovered, Requests, Ticket, Zab};
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Clients;
 use crate::disk_watch::DiskWatch;
+use crate::lag::Lag;
 use crate::leadership::Leadership;
 use crate::leadership_changes::{LeadershipChanges, Milestone};
 use crate::liveness::Liveness;
@@ -59,6 +60,7 @@ pub struct Node<M> {
     pub(crate) continue_requested: bool,
     /// Not everything that is ready was applied.
     pub(crate) applies_later: bool,
+    pub(crate) lag: Lag,
     pub(crate) pending_syncs: PendingSyncs,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
@@ -144,6 +146,7 @@ impl<M: Machine> Node<M> {
             leadership: None,
             continue_requested: false,
             applies_later: false,
+            lag: Lag::default(),
             pending_syncs: PendingSyncs::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),
@@ -183,6 +186,7 @@ impl<M: Machine> Node<M> {
         self.leadership.iter_mut().for_each(Leadership::begin_step);
         self.dispatch(event, out);
         self.settle(out);
+        self.report_lag(out);
         self.zab.assert_invariants();
     }
 
@@ -202,6 +206,7 @@ impl<M: Machine> Node<M> {
             }
         }
         self.settle(out);
+        self.report_lag(out);
         self.zab.assert_invariants();
     }
 
@@ -387,6 +392,7 @@ impl<M: Machine> Node<M> {
             (Channel::Quorum, Message::Remaining { epoch, begins, sessions }) => {
                 self.remaining_received(from, epoch, begins, sessions);
             }
+            (Channel::Quorum, Message::Behind { epoch }) => self.is_behind(from, epoch),
             (Channel::Quorum, Message::TransferAsk { epoch, to }) => self.transfer_forwarded(from, epoch, to, out),
             (Channel::Quorum, Message::LeaderSought { epoch, by }) => {
                 self.leader_sought(from, epoch, by, out);
@@ -397,6 +403,7 @@ impl<M: Machine> Node<M> {
             (Channel::Election, message @ (Message::Zab(_) | Message::Forward { .. } | Message::SyncAsk { .. }))
             | (Channel::Election, message @ (Message::SyncDone { .. } | Message::Touch { .. }))
             | (Channel::Election, message @ (Message::TouchDone { .. } | Message::TransferAsk { .. }))
+            | (Channel::Election, message @ Message::Behind { .. })
             | (Channel::Election, message @ (Message::Remaining { .. } | Message::TransferRefused { .. }))
             | (Channel::Election, message @ Message::LeaderSought { .. })
             | (Channel::Quorum, message @ (Message::Election(_) | Message::Heartbeat { .. } | Message::Echo { .. }))

@@ -270,6 +270,7 @@ impl<M: Machine> Node<M> {
         self.touches.leader_changed();
         self.failed_attempts = 0;
         self.serving_since = self.now;
+        self.lag.begin();
         out.push(Effect::Cancel(Timer::Phase));
         if core::mem::take(&mut self.grace) {
             out.push(Effect::Cancel(Timer::Grace));
@@ -319,6 +320,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             Timer::Grace => self.grace_expired(out),
+            Timer::Pace => self.leadership.iter_mut().for_each(|leadership| leadership.pace.waited()),
         }
     }
 

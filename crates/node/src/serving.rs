@@ -16,7 +16,7 @@ use pole_zab::{Applied, Entry, HeldRequest, Origin, Phase, Ticket};
 use crate::checkpoints::SinceCheckpoint;
 use crate::clients::Answer;
 use crate::node::Node;
-use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request};
+use crate::{AttachAnswer, Channel, ClientId, CloseReason, Effect, Machine, Message, Note, Request, Timer};
 
 impl<M: Machine> Node<M> {
     /// Attaches a connection to a session. The session opens when its attachment, a transaction, is applied here.
@@ -116,6 +116,7 @@ impl<M: Machine> Node<M> {
     pub(crate) fn propose_inbox(&mut self, out: &mut Vec<Effect>) {
         let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
         let Some(leadership) = &mut self.leadership else { return };
+        room = room.min(leadership.pace.room(self.now));
         if self.zab.phase() != Phase::Established || leadership.is_frozen() || leadership.is_idle() {
             return;
         }
@@ -156,8 +157,13 @@ impl<M: Machine> Node<M> {
             }
         }
         let listeners = sources.intersection(&leadership.listeners).copied().collect();
-        if leadership.is_exhausted() && !leadership.is_idle() {
-            self.continue_later(out);
+        leadership.pace.record(batch.len());
+        if !leadership.is_idle() {
+            if let Some(after) = leadership.pace.wait(self.now) {
+                out.push(Effect::Arm { timer: Timer::Pace, after });
+            } else if leadership.is_exhausted() {
+                self.continue_later(out);
+            }
         }
         self.with_zab(|zab, outputs| zab.propose(batch, listeners, outputs));
     }
@@ -234,6 +240,30 @@ impl<M: Machine> Node<M> {
         }
     }
 
+    /// Tells the leader if this server applies too slowly.
+    pub(crate) fn report_lag(&mut self, out: &mut Vec<Effect>) {
+        self.lag.record(self.zab.ready(), self.applied, self.now);
+        if self.lag.must_report(self.now)
+            && let Some((leader, epoch)) = self.serving()
+        {
+            if leader == self.config.me {
+                self.is_behind(leader, epoch);
+            } else {
+                out.push(Effect::Send { to: leader, channel: Channel::Quorum, message: Message::Behind { epoch } });
+            }
+        }
+    }
+
+    /// Leader: a server applies too slowly.
+    pub(crate) fn is_behind(&mut self, from: ServerId, epoch: Epoch) {
+        let ours = from == self.config.me && self.zab.serving_epoch() == Some(epoch);
+        if let Some(leadership) = &mut self.leadership
+            && (ours || self.zab.is_followed_by(from, epoch))
+        {
+            leadership.pace.slow_down(self.now);
+        }
+    }
+
     /// Applies entries that are ready, and sends replies. A batch takes a few milliseconds at most: after a restart or
     /// a snapshot, much may be ready, and liveness messages must be sent meanwhile.
     fn apply_batch(&mut self, out: &mut Vec<Effect>) {
@@ -246,18 +276,23 @@ impl<M: Machine> Node<M> {
         };
         let ready = self.zab.log().between(self.applied, through);
         let entries: Vec<Entry> = ready.take(APPLIED_PER_STEP_MAX).take_while(fits).cloned().collect();
-        let bytes = entries.iter().map(|entry| entry.body.len() as u64).sum();
-        self.since_checkpoint.count(entries.len() as u64, bytes);
-        if entries.last().is_some_and(|last| last.zxid < through) {
-            self.applies_later = true;
-            self.continue_later(out);
-        }
+        let (effects, mut bytes, mut count) = (out.len(), 0, 0);
         for entry in entries {
+            if out.len() - effects > APPLIED_EFFECTS_PER_STEP_MAX {
+                break;
+            }
+            bytes += entry.body.len() as u64;
+            count += 1;
             if let Err(reason) = self.apply_entry(&entry, out) {
                 // The session is left out because this is logged: knowing its number suffices to take it over.
                 return self
                     .halt(format!("the transaction at {} cannot be read: {reason}; {RECOVERY_HINT}", entry.zxid), out);
             }
+        }
+        self.since_checkpoint.count(count, bytes);
+        if self.applied < through {
+            self.applies_later = true;
+            self.continue_later(out);
         }
         self.finish_syncs(out);
         self.checkpoint_and_trim();
@@ -538,6 +573,9 @@ const APPLIED_PER_STEP_MAX: usize = 1_000;
 
 /// The same limit in bytes: a transaction may hold thousands of operations.
 const APPLIED_BYTES_PER_STEP_MAX: usize = 256 << 10;
+
+/// The same limit in replies and events of watches: many clients may watch what is written.
+const APPLIED_EFFECTS_PER_STEP_MAX: usize = 4_000;
 
 /// The size of the transactions that are proposed and not yet committed; the last one may be larger. What waits longer waits in
 /// the inbox, where small requests pass large ones: in the logs and on the links they cannot. Enough for a thousand

@@ -50,7 +50,6 @@ pub struct Znodes<S> {
     prepared: Prepared,
     /// Scratch buffers for one transaction, reused to avoid reallocation.
     changes: Changes,
-    fired: Vec<(Watcher, WatcherEvent)>,
     /// The ephemeral nodes of sessions that ended; `None` if nobody asks for them.
     ended: Option<Vec<EndedSession>>,
 }
@@ -70,7 +69,6 @@ impl<S: TreeStore> Znodes<S> {
             replies_over_limit: 0,
             prepared: Prepared::default(),
             changes: Changes::default(),
-            fired: Vec::new(),
             ended: None,
         }
     }
@@ -170,8 +168,11 @@ impl<S: TreeStore> Machine for Znodes<S> {
         self.changes.clear();
         let applied = self.store.tree_mut().apply(&txn, answer, &mut self.changes);
         self.prepared.applied(txn.header.zxid);
-        self.store.watches().fire(&self.changes, &mut self.fired);
-        let events = self.fired.drain(..).map(|(watcher, event)| (ClientId(watcher.0), encode(&event))).collect();
+        let mut events = Vec::new();
+        self.store.watches().fire(&self.changes, |event, watchers| {
+            let event = encode(&event);
+            events.extend(watchers.into_iter().map(|watcher| (ClientId(watcher.0), event.clone())));
+        });
         let (opened, attached, ended) = match applied.session {
             None => (None, None, None),
             Some(SessionChange::Attached { id, timeout_ms }) => {

@@ -36,7 +36,8 @@ impl Machine for RecordingMachine {
         }
         self.applied.extend_from_slice(&entry.body);
         self.is_waiting = false;
-        Ok(Outcome { reply: entry.body.clone(), ..Outcome::default() })
+        let events = if entry.body == WATCHED { vec![(ClientId(0), Bytes::new()); 5_000] } else { Vec::new() };
+        Ok(Outcome { reply: entry.body.clone(), events, ..Outcome::default() })
     }
     fn read(&mut self, _: ClientId, _: SessionId, _: &Bytes) -> ReadResult {
         ReadResult { events: Vec::new(), reply: Bytes::copy_from_slice(&self.applied) }
@@ -63,6 +64,8 @@ struct Ensemble {
     closed: Vec<ClientId>,
     refusals: Vec<(ServerId, TransferRefusal)>,
     halted: BTreeMap<ServerId, String>,
+    /// A server that does not come to apply more than one batch.
+    busy: Option<ServerId>,
     now: Time,
 }
 
@@ -83,6 +86,7 @@ impl Ensemble {
             closed: Vec::new(),
             refusals: Vec::new(),
             halted: BTreeMap::new(),
+            busy: None,
             now: Time(0),
         };
         for a in voters.iter() {
@@ -117,9 +121,13 @@ impl Ensemble {
     }
 
     fn step(&mut self, id: ServerId, event: Event) {
+        self.step_all(id, vec![event]);
+    }
+
+    fn step_all(&mut self, id: ServerId, events: Vec<Event>) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let mut effects = Vec::new();
-        node.step(event, self.now, &mut effects);
+        node.step_all(events, self.now, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Send { to, channel, message } => {
@@ -137,6 +145,7 @@ impl Ensemble {
                 Effect::Reply { client, cxid, body, .. } => self.replies.push((client, cxid, body)),
                 Effect::Attached { client, .. } => self.attached.push(client),
                 Effect::Close { client, .. } => self.closed.push(client),
+                Effect::Continue if self.busy == Some(id) => {}
                 Effect::Continue => self.queue.push_back((id, Event::Continue)),
                 Effect::OpenTransfer { .. }
                 | Effect::NextPiece { .. }
@@ -181,6 +190,9 @@ impl Ensemble {
         self.queue.push_back((at, Event::Attach { client: ClientId(client), session, body }));
     }
 }
+
+/// A write that many clients watch.
+const WATCHED: &[u8] = b"watched";
 
 fn is_between(to: ServerId, event: &Event, a: ServerId, b: ServerId, on: Channel) -> bool {
     matches!(event, Event::Received { from, channel, .. }
@@ -379,6 +391,41 @@ fn a_leader_does_little_in_one_step_and_has_little_under_way() {
     ensemble.queue.push_back((ServerId(1), Event::Written { through: last.expect("a write") }));
     ensemble.run(Span::from_ms(10));
     assert_eq!(ensemble.replies.len(), 31);
+}
+
+#[test]
+fn a_leader_waits_for_a_server_that_applies_slowly() {
+    let mut ensemble = Ensemble::new(3, "history");
+    ensemble.run(Span::from_ms(500));
+    ensemble.attach(ServerId(3), 9);
+    ensemble.run(Span::from_ms(10));
+    ensemble.busy = Some(ServerId(2));
+    let watched = (1..=10).map(|cxid| Event::Request {
+        client: ClientId(9),
+        cxid: Cxid(cxid),
+        body: Bytes::from_static(WATCHED),
+    });
+    ensemble.step_all(ServerId(3), watched.collect());
+    ensemble.run(Span::from_ms(60));
+    assert_eq!(ensemble.replies.len(), 10, "a quorum does not need it");
+    ensemble.replies.clear();
+    let write = |ensemble: &mut Ensemble, cxids: core::ops::Range<i32>| {
+        cxids.for_each(|cxid| ensemble.write(ServerId(3), 9, cxid, b"y"));
+        ensemble.run(Span::from_ms(1));
+        core::mem::take(&mut ensemble.replies).len()
+    };
+    ensemble.step(ServerId(2), Event::Expired(Timer::Heartbeat));
+    assert_eq!(write(&mut ensemble, 11..61), 10, "the leader proposes slowly");
+    ensemble.run(Span::from_ms(10));
+    assert_eq!(ensemble.replies.len(), 10);
+
+    // It has caught up, and reports no more.
+    ensemble.busy = None;
+    ensemble.step(ServerId(2), Event::Continue);
+    ensemble.run(Span::from_ms(60));
+    assert_eq!(ensemble.replies.len(), 40);
+    ensemble.replies.clear();
+    assert_eq!(write(&mut ensemble, 61..111), 50);
 }
 
 #[test]

@@ -55,6 +55,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::SyncAsk { epoch, through } => format!("SyncAsk epoch={epoch} through={through}"),
         Message::SyncDone { epoch, through, zxid } => format!("SyncDone epoch={epoch} through={through} zxid={zxid}"),
         Message::Remaining { epoch, sessions, .. } => format!("Remaining epoch={epoch} sessions={}", sessions.len()),
+        Message::Behind { epoch } => format!("Behind epoch={epoch}"),
         Message::TransferAsk { epoch, to } => format!("TransferAsk epoch={epoch} to={to:?}"),
         Message::LeaderSought { epoch, by } => format!("LeaderSought epoch={epoch} by={by}"),
         Message::TransferRefused { epoch, refusal } => format!("TransferRefused epoch={epoch} {refusal}"),

@@ -15,6 +15,7 @@
 //! The model is Apache's `WatchManager`; a connection can watch a path in several modes at once, as since 3.9.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -82,16 +83,24 @@ impl Watches {
         Self::default()
     }
 
-    /// Appends the events for these changes to `out`, in order, and removes the one-shot watches that fired.
-    pub fn fire(&mut self, changes: &Changes, out: &mut Vec<(Watcher, WatcherEvent)>) {
+    /// Sends the events for these changes, in order, each to all connections that get it, and removes the one-shot watches
+    /// that fired.
+    pub fn fire(&mut self, changes: &Changes, mut send: impl FnMut(WatcherEvent, Vec<Watcher>)) {
         self.sweep(SWEEP_STEP);
         if self.by_watcher.is_empty() {
             return;
         }
-        changes.iter().for_each(|change| self.fire_one(changes.rules, change, out));
+        for change in changes.iter() {
+            let recipients = self.fire_one(changes.rules, change);
+            if !recipients.is_empty() {
+                let path = String::from(&*change.path);
+                send(WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path }, recipients);
+            }
+        }
     }
 
-    fn fire_one(&mut self, rules: Rules, change: &Change, out: &mut Vec<(Watcher, WatcherEvent)>) {
+    /// Returns the connections that get an event.
+    fn fire_one(&mut self, rules: Rules, change: &Change) -> Vec<Watcher> {
         let triggered = Modes::triggered_by(change.kind);
         let mut recipients = Vec::new();
         self.edit(&change.path, |watcher, modes| {
@@ -108,9 +117,7 @@ impl Watches {
         if !self.ended.is_empty() {
             recipients.retain(|watcher| !self.ended.contains_key(watcher));
         }
-        let event =
-            |path: &str| WatcherEvent { kind: change.kind, state: KeeperState::SyncConnected, path: path.into() };
-        out.extend(recipients.into_iter().map(|watcher| (watcher, event(&change.path))));
+        recipients
     }
 
     /// Adds the connections with a recursive watch on an ancestor, if they may read the node.

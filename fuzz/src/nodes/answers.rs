@@ -44,6 +44,7 @@ impl Choices<'_> {
             | Message::TouchDone { .. }
             | Message::SyncDone { .. }
             | Message::Remaining { .. }
+            | Message::Behind { .. }
             | Message::TransferAsk { .. }
             | Message::LeaderSought { .. }
             | Message::TransferRefused { .. } => Vec::new(),

@@ -301,6 +301,7 @@ impl Choices<'_> {
                 let (epoch, refusal) = (self.epoch(), TransferRefusal::NotLevel(self.server()));
                 return Message::TransferRefused { epoch, refusal };
             }
+            14 if self.bool() => return Message::Behind { epoch: self.epoch() },
             14 if self.bool() => return Message::LeaderSought { epoch: self.epoch(), by: self.server() },
             14 => return Message::TransferAsk { epoch: self.epoch(), to: self.bool().then(|| self.server()) },
             15 | 16 => Zab::Hello(self.hello()),

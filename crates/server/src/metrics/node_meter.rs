@@ -130,6 +130,7 @@ impl NodeMeter {
             | Message::Remaining { .. }
             | Message::TransferAsk { .. }
             | Message::LeaderSought { .. }
+            | Message::Behind { .. }
             | Message::TransferRefused { .. } => {}
         }
     }

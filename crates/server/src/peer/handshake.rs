@@ -266,7 +266,7 @@ fn channel_byte(channel: Channel) -> u8 {
 const MAGIC: [u8; 4] = *b"Pole";
 
 /// The version of greetings and frames. It must change with any byte of either.
-pub(super) const VERSION: u16 = 6;
+pub(super) const VERSION: u16 = 7;
 
 const HEAD_BYTES: usize = MAGIC.len() + 2;
 

@@ -20,6 +20,7 @@ pub(super) fn message(message: &Message) -> String {
         Message::SyncAsk { .. } => "SyncAsk".to_owned(),
         Message::SyncDone { zxid, .. } => format!("SyncDone {zxid}"),
         Message::Remaining { sessions, .. } => format!("Remaining of {} sessions", sessions.len()),
+        Message::Behind { .. } => "Behind".to_owned(),
         Message::TransferAsk { to: Some(to), .. } => format!("TransferAsk {to}"),
         Message::TransferAsk { to: None, .. } => "TransferAsk".to_owned(),
         Message::LeaderSought { by, .. } => format!("LeaderSought by {by}"),
@@ -69,6 +70,7 @@ pub(super) fn is_upkeep(message: &Message) -> bool {
         | Message::SyncDone { .. }
         | Message::Remaining { .. }
         | Message::Members { .. }
+        | Message::Behind { .. }
         | Message::TransferAsk { .. }
         | Message::LeaderSought { .. }
         | Message::TransferRefused { .. } => false,
@@ -126,6 +128,7 @@ fn timer_label(timer: Timer) -> &'static str {
         Timer::Drain => "long enough to drain",
         Timer::Reopen => "may open a higher epoch",
         Timer::Grace => "long enough without a leader",
+        Timer::Pace => "may propose more",
     }
 }
 

@@ -38,7 +38,9 @@ fn a_path_that_is_too_deep_is_refused_and_one_that_exists_is_served() {
     assert_eq!(server.write(&create("/a/b/c/d", CreateMode::Persistent)), Err(ErrorCode::BadArguments));
 
     let mut before = Server::new();
-    ["/a", "/a/b", "/a/b/c", "/a/b/c/d"].map(|path| before.create(path, CreateMode::Persistent));
+    for path in ["/a", "/a/b", "/a/b/c", "/a/b/c/d"] {
+        before.create(path, CreateMode::Persistent);
+    }
     let tree = pole_tree::Tree::restore(rules, &before.snapshot()).expect("a snapshot");
     assert!(tree.stat("/a/b/c/d").is_some(), "what the history holds is kept");
 }

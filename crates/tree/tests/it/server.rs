@@ -98,7 +98,9 @@ impl Server {
         let mut changes = Changes::new();
         self.last = self.tree.apply(&entry, true, &mut changes);
         self.prepared.applied(entry.header.zxid);
-        self.watches.get_mut().fire(&changes, &mut self.fired);
+        self.watches.get_mut().fire(&changes, |event, watchers| {
+            self.fired.extend(watchers.into_iter().map(|watcher| (watcher, event.clone())));
+        });
     }
 
     /// Applies all transactions in flight.

@@ -76,6 +76,7 @@ pub fn encode(message: &Message, out: &mut BytesMut) {
         }
         Message::TransferAsk { epoch, to } => frame(out, |out| put!(out, kind::TRANSFER_ASK, epoch, to)),
         Message::LeaderSought { epoch, by } => frame(out, |out| put!(out, kind::LEADER_SOUGHT, epoch, by)),
+        Message::Behind { epoch } => frame(out, |out| put!(out, kind::BEHIND, epoch)),
         Message::TransferRefused { epoch, refusal } => {
             frame(out, |out| put!(out, kind::TRANSFER_REFUSED, epoch, refusal))
         }
@@ -131,6 +132,7 @@ pub fn decode(frame: Bytes) -> Result<Message, Error> {
         kind::LEADER_SOUGHT => {
             Message::LeaderSought { epoch: from.field("LeaderSought.epoch")?, by: from.field("LeaderSought.by")? }
         }
+        kind::BEHIND => Message::Behind { epoch: from.field("Behind.epoch")? },
         kind::TRANSFER_REFUSED => Message::TransferRefused {
             epoch: from.field("TransferRefused.epoch")?,
             refusal: from.field("TransferRefused.refusal")?,
@@ -209,6 +211,7 @@ mod kind {
     pub(super) const ELECTION_ASK: u8 = 0x0f;
     pub(super) const MEMBERS: u8 = 0x10;
     pub(super) const LEADER_SOUGHT: u8 = 0x11;
+    pub(super) const BEHIND: u8 = 0x12;
     pub(super) const HELLO: u8 = 0x20;
     pub(super) const DECLINE: u8 = 0x21;
     pub(super) const NEW_EPOCH: u8 = 0x22;

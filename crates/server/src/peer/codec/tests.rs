@@ -191,6 +191,7 @@ fn message() -> impl Strategy<Value = Message> {
         (epoch(), option::of(any::<u64>().prop_map(ServerId)))
             .prop_map(|(epoch, to)| Message::TransferAsk { epoch, to }),
         (epoch(), server()).prop_map(|(epoch, by)| Message::LeaderSought { epoch, by }),
+        epoch().prop_map(|epoch| Message::Behind { epoch }),
         (epoch(), refusal()).prop_map(|(epoch, refusal)| Message::TransferRefused { epoch, refusal }),
     ]
 }
