@@ -21,11 +21,11 @@ pub(crate) struct Leadership {
     inbox: Inbox,
     /// How fast it may propose.
     pub(crate) pace: Pace,
-    /// The size of the requests that may still be proposed in this step. The last one may be larger.
+    /// The size of the requests that may still be proposed in this turn. The last one may be larger.
     bytes_allowed: usize,
     /// The leader's own requests. A few of them at a time are proposed between those of clients.
     pub(crate) chores: VecDeque<Request>,
-    /// How many of `chores` may still be proposed in this step.
+    /// How many of `chores` may still be proposed in this turn.
     chores_allowed: usize,
     /// When to scan next for what is due by the wall clock.
     pub(crate) chores_at: Time,
@@ -48,7 +48,7 @@ impl Leadership {
         Self {
             inbox,
             pace: Pace::default(),
-            bytes_allowed: BYTES_PER_STEP_MAX,
+            bytes_allowed: BYTES_PER_TURN_MAX,
             chores: VecDeque::new(),
             chores_allowed: 0,
             chores_at,
@@ -61,10 +61,10 @@ impl Leadership {
         }
     }
 
-    /// A step begins.
-    pub(crate) fn begin_step(&mut self) {
-        self.chores_allowed = CHORES_PER_STEP_MAX;
-        self.bytes_allowed = BYTES_PER_STEP_MAX;
+    /// A turn begins.
+    pub(crate) fn begin_turn(&mut self) {
+        self.chores_allowed = CHORES_PER_TURN_MAX;
+        self.bytes_allowed = BYTES_PER_TURN_MAX;
     }
 
     /// Queues a request. The session counts as active when the request arrives, however long it waits to be proposed.
@@ -99,7 +99,7 @@ impl Leadership {
         Some(next)
     }
 
-    /// Whether no more requests of clients are to be proposed in this step.
+    /// Whether no more requests of clients are to be proposed in this turn.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.bytes_allowed == 0
     }
@@ -122,10 +122,10 @@ impl Leadership {
     }
 }
 
-/// The number of the leader's own requests proposed in one step. It keeps ten thousand sessions that expire at once
+/// The number of the leader's own requests proposed in one turn. It keeps ten thousand sessions that expire at once
 /// from delaying the requests of clients.
-const CHORES_PER_STEP_MAX: usize = 64;
+const CHORES_PER_TURN_MAX: usize = 64;
 
-/// The size of the requests of clients that are proposed in one step: a few milliseconds of work. Messages of other servers
-/// and timers are handled between two steps.
-const BYTES_PER_STEP_MAX: usize = 256 << 10;
+/// The size of the requests of clients that are proposed in one turn: a few milliseconds of work. Messages of other servers
+/// and timers are handled in between.
+const BYTES_PER_TURN_MAX: usize = 256 << 10;

@@ -183,18 +183,23 @@ impl<M: Machine> Node<M> {
             return;
         }
         self.now = now.max(self.now);
-        self.leadership.iter_mut().for_each(Leadership::begin_step);
+        self.begin_turn();
         self.dispatch(event, out);
         self.settle(out);
         self.report_lag(out);
         self.zab.assert_invariants();
     }
 
+    /// A driver that calls [`Self::step_all`] begins another turn, after which it sends and writes what it was given. What
+    /// a leader proposes in a turn is limited, so that it soon comes to the messages of others.
+    pub fn begin_turn(&mut self) {
+        self.leadership.iter_mut().for_each(Leadership::begin_turn);
+    }
+
     /// Handles several events in order. This is equivalent to a step for each, but clients' requests are gathered so
     /// that they are sent and written together.
     pub fn step_all(&mut self, events: impl IntoIterator<Item = Event>, now: Time, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
-        self.leadership.iter_mut().for_each(Leadership::begin_step);
         for event in events {
             let is_batched = event.is_batched();
             if self.halted {

@@ -112,7 +112,7 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Leader: turns requests into transactions, up to the limits of transactions under way and of work in one step.
+    /// Leader: turns requests into transactions, up to the limits of transactions under way and of work in one turn.
     pub(crate) fn propose_inbox(&mut self, out: &mut Vec<Effect>) {
         let mut room = self.config.outstanding_max.saturating_sub(self.under_way());
         let Some(leadership) = &mut self.leadership else { return };

@@ -127,6 +127,7 @@ impl Ensemble {
     fn step_all(&mut self, id: ServerId, events: Vec<Event>) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let mut effects = Vec::new();
+        node.begin_turn();
         node.step_all(events, self.now, &mut effects);
         for effect in effects {
             match effect {
@@ -391,6 +392,27 @@ fn a_leader_does_little_in_one_step_and_has_little_under_way() {
     ensemble.queue.push_back((ServerId(1), Event::Written { through: last.expect("a write") }));
     ensemble.run(Span::from_ms(10));
     assert_eq!(ensemble.replies.len(), 31);
+}
+
+#[test]
+fn a_leader_proposes_little_before_it_comes_to_the_messages_of_others() {
+    let mut ensemble = Ensemble::new(1, "history");
+    ensemble.run(Span::from_ms(500));
+    ensemble.attach(ServerId(1), 9);
+    ensemble.run(Span::from_ms(10));
+    let node = ensemble.nodes.get_mut(&ServerId(1)).expect("it lives");
+    let request =
+        |cxid| Event::Request { client: ClientId(9), cxid: Cxid(cxid), body: Bytes::from_static(&[b'x'; 200_000]) };
+    let mut proposed = |node: &mut Node<RecordingMachine>, cxid| {
+        let mut effects = Vec::new();
+        node.step_all([request(cxid)], ensemble.now, &mut effects);
+        effects.iter().any(|effect| matches!(effect, Effect::Write { op: DiskOp::Append(_), .. }))
+    };
+    node.begin_turn();
+    let in_a_turn = [1, 2, 3, 4].map(|cxid| proposed(node, cxid));
+    assert_eq!(in_a_turn, [true, true, false, false], "400 KB in a turn of four steps");
+    node.begin_turn();
+    assert!(proposed(node, 5));
 }
 
 #[test]

@@ -184,15 +184,17 @@ impl Driver {
         self.meter.set_wall_ms(wall_ms);
         self.take_commands();
         self.take_expired(now);
-        if mem::take(&mut self.must_continue) {
-            self.events.push(Event::Continue);
-        }
+        self.node.begin_turn();
         self.step(now);
         // One message at a time, because an effect may reset a link, which discards what else arrived on it.
         while began.elapsed() < TURN_MAX
             && let Some(arrival) = self.inbox.pop()
         {
             self.take_arrival(arrival);
+            self.step(now);
+        }
+        if mem::take(&mut self.must_continue) {
+            self.events.push(Event::Continue);
             self.step(now);
         }
         self.write_placement.inputs_taken();

@@ -41,7 +41,7 @@ impl Budget {
 
     /// What a reader is told if the list ended early.
     pub(crate) fn note(&self) -> Option<&'static str> {
-        self.is_exhausted.then_some("the list is not complete: it ends after 16 MiB")
+        self.is_exhausted.then_some("the list is not complete: it ends after 8 MiB")
     }
 }
 
@@ -69,11 +69,38 @@ pub(crate) async fn make<T: Send + 'static>(
 #[error("other long lists are being made; try again later")]
 pub(crate) struct Busy;
 
-/// The longest list, in bytes of text: about 150,000 watches.
-const LIST_BYTES_MAX: usize = 16 << 20;
+/// The longest list, in bytes of text: about 75,000 watches.
+const LIST_BYTES_MAX: usize = 8 << 20;
 /// A list of so many entries takes about a millisecond, and needs no permit.
 const SHORT_MAX: usize = 1_000;
 /// How long a list may wait for others.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Entries that are visited while a lock is held.
 pub(crate) const ENTRIES_AT_ONCE: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_ends_when_its_bytes_are_used_up() {
+        let mut budget = Budget::new();
+        assert!(budget.take(LIST_BYTES_MAX - 10) && budget.take(10));
+        assert_eq!(budget.note(), None);
+        assert!(!budget.take(1) && !budget.take(0), "nothing follows what was left out");
+        assert!(budget.note().is_some_and(|note| note.contains("not complete")));
+    }
+
+    #[tokio::test]
+    async fn one_long_list_is_made_at_a_time_and_short_ones_do_not_wait() {
+        let shared = Arc::new(Shared::configured(""));
+        let first = make(&shared, SHORT_MAX + 1, |_, _| 1).await.expect("nothing else is made");
+        assert_eq!(first.content, 1);
+        let mut second = std::pin::pin!(make(&shared, SHORT_MAX + 1, |_, _| 2));
+        assert!(timeout(Duration::from_millis(20), &mut second).await.is_err(), "the first is not sent yet");
+        let short = make(&shared, SHORT_MAX, |_, _| 3).await.expect("a short one");
+        assert!(short.permit.is_none());
+        drop(first.permit);
+        assert_eq!(second.await.expect("it is its turn").content, 2);
+    }
+}

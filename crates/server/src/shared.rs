@@ -395,3 +395,27 @@ const OWN_SHARE: usize = 128;
 
 /// The same for bytes.
 const OWN_BYTES_MIN: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_with_little_outstanding_does_not_wait_for_those_that_use_up_the_room() {
+        let shared = Shared::configured("");
+        let all =
+            RequestTotals { count: shared.settings.outstanding_max, bytes: OUTSTANDING_BYTES_MAX, large_bytes: 0 };
+        assert!(shared.has_room_for_all());
+        shared.add_outstanding(all);
+        assert!(!shared.has_room_for_all());
+        assert!(shared.has_room(1, 100) && shared.has_room(7, OWN_BYTES_MIN));
+        assert!(!shared.has_room(8, 100) && !shared.has_room(1, OWN_BYTES_MIN + 1));
+        shared.remove_outstanding(all);
+        assert!(shared.has_room(8, OWN_BYTES_MIN + 1));
+
+        // With a small limit there is no such part.
+        let shared = Shared::configured("globalOutstandingLimit=10\n");
+        shared.add_outstanding(RequestTotals { count: 10, ..all });
+        assert!(!shared.has_room(1, 100));
+    }
+}

@@ -318,6 +318,7 @@ impl World {
         let before = node.zab().phase();
         // The wall clock of the simulation: milliseconds since its start.
         node.set_wall_ms((self.now / MS) as i64);
+        node.begin_turn();
         node.step_all(events, Time(own), &mut effects);
         effects.iter().for_each(|effect| host.contract.given(effect));
         self.after_step(server, before, effects)?;

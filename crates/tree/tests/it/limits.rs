@@ -56,6 +56,23 @@ fn the_number_of_ephemeral_nodes_of_a_session_is_limited() {
 }
 
 #[test]
+fn a_long_path_counts_as_several_watches() {
+    let mut server = Server::with(Rules { watches_max: 10, ..Rules::default() });
+    let watch = |path: &str| Request::Exists(ExistsRequest { path: path.into(), watch: true });
+    let long = format!("/{}", "x".repeat(1_500));
+    assert_eq!(server.read(&watch(&long)), Err(ErrorCode::NoNode), "the watch is set");
+    for path in ["/1", "/2", "/3", "/4"] {
+        assert_eq!(server.read(&watch(path)), Err(ErrorCode::NoNode), "{path}");
+    }
+    assert_eq!(server.read(&watch("/5")), Err(ErrorCode::QuotaExceeded));
+    server.create(&long, CreateMode::Persistent);
+    for path in ["/5", "/6", "/7", "/8", "/9", "/10"] {
+        assert_eq!(server.read(&watch(path)), Err(ErrorCode::NoNode), "{path}: the long one has fired");
+    }
+    assert_eq!(server.read(&watch("/11")), Err(ErrorCode::QuotaExceeded));
+}
+
+#[test]
 fn a_connection_watches_so_many_paths_and_no_more() {
     let exists = |path: &str| Request::Exists(ExistsRequest { path: path.into(), watch: true });
     let set_watches = |paths: &[&str]| {
