@@ -446,7 +446,7 @@ impl<M: Machine> Node<M> {
     /// Asks the leader to answer the syncs of this step.
     fn ask_syncs(&mut self, out: &mut Vec<Effect>) {
         let Some((leader, epoch)) = self.serving() else { return };
-        let Some(through) = self.pending_syncs.to_ask() else { return };
+        let Some(through) = self.pending_syncs.take_question() else { return };
         if leader == self.config.me {
             self.syncs_requested(leader, epoch, through);
         } else {

@@ -42,7 +42,7 @@ impl PendingSyncs {
     }
 
     /// Returns the number up to which the leader must be asked to answer, once.
-    pub(crate) fn to_ask(&mut self) -> Option<u64> {
+    pub(crate) fn take_question(&mut self) -> Option<u64> {
         core::mem::take(&mut self.must_ask).then_some(self.last)
     }
 
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn one_question_asks_for_all_syncs_and_one_answer_is_for_those_before_it() {
         let mut syncs = pending(3);
-        assert_eq!((syncs.to_ask(), syncs.to_ask()), (Some(3), None));
+        assert_eq!((syncs.take_question(), syncs.take_question()), (Some(3), None));
         syncs.add(ClientId(1), Cxid(4));
-        assert_eq!(syncs.to_ask(), Some(4));
+        assert_eq!(syncs.take_question(), Some(4));
         syncs.answered(3, Zxid(10));
         assert_eq!(done(&mut syncs, 9), []);
         assert_eq!(done(&mut syncs, 10), [1, 2, 3], "the fourth came after the question");
@@ -159,12 +159,12 @@ mod tests {
     #[test]
     fn what_was_not_answered_is_asked_again() {
         let mut syncs = pending(2);
-        assert_eq!(syncs.to_ask(), Some(2));
+        assert_eq!(syncs.take_question(), Some(2));
         syncs.ask_again();
-        assert_eq!(syncs.to_ask(), Some(2));
+        assert_eq!(syncs.take_question(), Some(2));
         syncs.answered(2, Zxid(5));
         syncs.ask_again();
-        assert_eq!(syncs.to_ask(), None, "they wait to be applied");
+        assert_eq!(syncs.take_question(), None, "they wait to be applied");
         assert_eq!(done(&mut syncs, 5), [1, 2]);
     }
 
@@ -178,7 +178,7 @@ mod tests {
         syncs.ask_again();
         assert_eq!(done(&mut syncs, 7), [1, 2]);
         syncs.add(ClientId(1), Cxid(3));
-        assert_eq!((done(&mut syncs, 7), syncs.to_ask()), (Vec::new(), Some(3)));
+        assert_eq!((done(&mut syncs, 7), syncs.take_question()), (Vec::new(), Some(3)));
     }
 
     #[test]

@@ -403,7 +403,7 @@ fn a_leader_proposes_little_before_it_comes_to_the_messages_of_others() {
     let node = ensemble.nodes.get_mut(&ServerId(1)).expect("it lives");
     let request =
         |cxid| Event::Request { client: ClientId(9), cxid: Cxid(cxid), body: Bytes::from_static(&[b'x'; 200_000]) };
-    let mut proposed = |node: &mut Node<RecordingMachine>, cxid| {
+    let proposed = |node: &mut Node<RecordingMachine>, cxid| {
         let mut effects = Vec::new();
         node.step_all([request(cxid)], ensemble.now, &mut effects);
         effects.iter().any(|effect| matches!(effect, Effect::Write { op: DiskOp::Append(_), .. }))

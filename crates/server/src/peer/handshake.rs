@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_greeting_are_fixed() {
         let bytes = Greeting { ensemble: 0x0a0b, ..greeting(3, 1) }.to_bytes();
-        let expected = b"Pole\x00\x06\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x0a\x0b\0";
+        let expected = b"Pole\x00\x07\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x0a\x0b\0";
         assert_eq!(bytes[..32], *expected);
         assert_eq!(bytes[32..], [7; NONCE_BYTES]);
     }
@@ -324,9 +324,9 @@ mod tests {
 
     #[tokio::test]
     async fn another_version_is_refused_with_both_versions_and_tells_ours() {
-        let (verdict, answer) = at_server_1(&greeting(3, 1).in_version(7)).await;
+        let (verdict, answer) = at_server_1(&greeting(3, 1).in_version(8)).await;
         let message = verdict.expect_err("refused");
-        assert!(message.contains("speaks version 7") && message.contains("this server speaks 6"), "{message}");
+        assert!(message.contains("speaks version 8") && message.contains("this server speaks 7"), "{message}");
         assert_eq!(answer, greeting(1, 0).to_bytes());
     }
 
