@@ -214,6 +214,8 @@ const ATTACKS: &[Attack] = &[
     floods::DEEP_PATHS,
     floods::SYNCS,
     floods::ACL_READS,
+    floods::LIST_READS,
+    floods::READS_BEHIND_WRITES,
     floods::LONG_LISTS,
     count_reads::ATTACK,
     unread_reads::ATTACK,

@@ -52,6 +52,15 @@ impl Writer {
         !self.is_over_limit
     }
 
+    /// Makes room for this many more bytes. Returns false if they do not fit; then nothing more is written.
+    pub fn reserve(&mut self, count: usize) -> bool {
+        let fits = self.fits(count);
+        if fits {
+            self.bytes.reserve(count);
+        }
+        fits
+    }
+
     /// The length of the buffer.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -162,6 +171,16 @@ mod tests {
         writer.bool(true);
         assert!(writer.is_over_limit());
         assert_eq!(writer.into_bytes()[..], *b"before\0\0\0\0\0\0\0\x01");
+    }
+
+    #[test]
+    fn room_is_made_only_for_what_fits() {
+        let mut writer = Writer::new().limited(100);
+        assert!(writer.reserve(100) && !writer.is_over_limit());
+        writer.raw(&[0; 60]);
+        assert!(!writer.reserve(41) && writer.is_over_limit());
+        writer.raw(&[0; 1]);
+        assert_eq!(writer.len(), 60);
     }
 
     #[test]

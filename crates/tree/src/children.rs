@@ -94,11 +94,10 @@ impl Children {
         match self {
             Self::Few(ids) => ids.iter().for_each(|id| reply.string(name_of(*id))),
             Self::Many(blocks) => {
-                for block in &blocks.0 {
-                    if reply.is_over_limit() {
-                        return;
-                    }
-                    reply.raw(&block.names);
+                // A list that does not fit is not begun, and one that does is copied once.
+                let bytes = blocks.0.iter().map(|block| block.names.len()).sum();
+                if reply.reserve(bytes) {
+                    blocks.0.iter().for_each(|block| reply.raw(&block.names));
                 }
             }
         }

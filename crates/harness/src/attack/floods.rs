@@ -12,8 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use pole_client::request_frame;
 use pole_jute::{
-    Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, ErrorCode, GetDataRequest, Id, MultiOp, MultiReadOp,
-    MultiReadRequest, MultiRequest, Perms, Request, SetAclRequest, SetDataRequest, SetWatches, SyncRequest, Xid,
+    Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, ErrorCode, GetChildrenRequest, GetDataRequest, Id,
+    MultiOp, MultiReadOp, MultiReadRequest, MultiRequest, Perms, Request, SetAclRequest, SetDataRequest, SetWatches,
+    SyncRequest, Xid,
 };
 
 use super::bulk::{create, create_node, delete, persistent, run_multis};
@@ -23,51 +24,69 @@ use super::{Attack, EnsembleAttack, Findings, Target, no_preparation};
 pub(super) const LARGE_MULTIS: Attack = Attack::on_ensemble(
     "large-multis",
     "20 clients send multis of 1 MB",
-    EnsembleAttack::new(create_open, |target| Ok(flood(target, 1, &multi(OPEN, 28_000))?.without_failures())),
+    EnsembleAttack::new(create_open, |target| Ok(flood(target, 1, &[multi(OPEN, 28_000)])?.without_failures())),
 );
 
 pub(super) const MEDIUM_MULTIS: Attack = Attack::on_ensemble(
     "medium-multis",
     "20 clients send multis of 60 KB",
-    EnsembleAttack::new(create_open, |target| Ok(flood(target, 1, &multi(OPEN, 1_700))?.without_failures())),
+    EnsembleAttack::new(create_open, |target| Ok(flood(target, 1, &[multi(OPEN, 1_700)])?.without_failures())),
 );
 
 pub(super) const SYNCS: Attack = Attack::on_ensemble(
     "syncs",
     "20 clients send syncs without waiting for replies",
-    EnsembleAttack::new(no_preparation, |target| Ok(flood(target, 500, &sync())?.without_failures())),
+    EnsembleAttack::new(no_preparation, |target| Ok(flood(target, 500, &[sync()])?.without_failures())),
 )
 .quick();
 
 pub(super) const FAILED_WRITES: Attack = Attack::on_ensemble(
     "failed-writes",
     "20 clients send writes of 200 KB that fail",
-    EnsembleAttack::new(no_preparation, |target| Ok(flood(target, 1, &set_acl())?.findings())),
+    EnsembleAttack::new(no_preparation, |target| Ok(flood(target, 1, &[set_acl()])?.findings())),
 )
 .quick();
 
 pub(super) const ACL_READS: Attack = Attack::on_ensemble(
     "acl-reads",
     "20 clients send multiReads of 30,000 nodes with an ACL of 30,000 entries",
-    EnsembleAttack::new(create_guarded, |target| Ok(flood(target, 1, &multi_read())?.without_failures())),
+    EnsembleAttack::new(create_guarded, |target| Ok(flood(target, 1, &[multi_read()])?.without_failures())),
 );
 
 pub(super) const ACL_WRITES: Attack = Attack::on_ensemble(
     "acl-writes",
     "20 clients send multis of 20,000 operations on a node with an ACL of 30,000 entries",
-    EnsembleAttack::new(create_guarded, |target| Ok(flood(target, 1, &multi(GUARDED, 20_000))?.without_failures())),
+    EnsembleAttack::new(create_guarded, |target| Ok(flood(target, 1, &[multi(GUARDED, 20_000)])?.without_failures())),
 );
 
 pub(super) const QUOTAS: Attack = Attack::on_ensemble(
     "quotas",
-    "20 clients set and remove the quota of a subtree of 200,000 nodes",
-    EnsembleAttack::new(create_subtree, |target| Ok(flood(target, 1, &set_quota())?.findings())),
+    "20 clients set and remove the quota of a subtree of 400,000 nodes",
+    EnsembleAttack::new(create_subtree, |target| Ok(flood(target, 1, &[set_quota()])?.findings())),
 );
 
 pub(super) const DEEP_PATHS: Attack = Attack::on_ensemble(
     "deep-paths",
     "20 clients write to a deep node, and another one watches all of its ancestors",
     EnsembleAttack::new(create_deep, watch_and_flood),
+);
+
+pub(super) const LIST_READS: Attack = Attack::on_ensemble(
+    "list-reads",
+    "20 clients read the 400,000 children of a node",
+    EnsembleAttack {
+        memory_mb_max: 512,
+        ..EnsembleAttack::new(create_subtree, |target| Ok(flood(target, 1, &[list()])?.without_failures()))
+    },
+);
+
+pub(super) const READS_BEHIND_WRITES: Attack = Attack::on_ensemble(
+    "reads-behind-writes",
+    "20 clients send a write and a read of 400,000 children in turn, without waiting for replies",
+    EnsembleAttack {
+        memory_mb_max: 512,
+        ..EnsembleAttack::new(create_subtree, |target| Ok(flood(target, 1, &[set(), list()])?.without_failures()))
+    },
 );
 
 pub(super) const LONG_LISTS: Attack = Attack::on_ensemble(
@@ -97,8 +116,8 @@ impl Flood {
     }
 }
 
-/// Sends a request again and again, so many at a time, from all clients.
-fn flood(target: &Target, at_once: usize, request: &Request) -> io::Result<Flood> {
+/// Sends these requests again and again, so many times at once, from all clients.
+fn flood(target: &Target, at_once: usize, requests: &[Request]) -> io::Result<Flood> {
     let (done, failed, ends) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let clients = (0..CLIENTS).map(|number| target.session(number % target.ports.len()));
     let mut clients = clients.collect::<io::Result<Vec<RawClient>>>()?;
@@ -106,8 +125,9 @@ fn flood(target: &Target, at_once: usize, request: &Request) -> io::Result<Flood
         let mut sockets = Vec::new();
         for mut client in clients.drain(..) {
             client.set_timeout(REPLY_LIMIT)?;
-            // The replies repeat the number of the one request, which nobody matches.
-            let requests = client.encode_next(request).repeat(at_once);
+            // The replies repeat the numbers of these requests, which nobody matches.
+            let requests: Vec<_> = requests.iter().map(|request| client.encode_next(request)).collect();
+            let requests = requests.concat().repeat(at_once);
             let (mut writer, socket) = (client.stream().try_clone()?, client.stream().try_clone()?);
             let (done, failed, ends) = (&done, &failed, &ends);
             scope.spawn(move || {
@@ -168,7 +188,15 @@ fn create_subtree(target: &Target) -> io::Result<()> {
     let client = &mut target.session(target.leader)?;
     create_node(client, SUBTREE, &Bytes::new())?;
     create_node(client, &format!("/zookeeper/quota{SUBTREE}"), &Bytes::new())?;
-    run_multis(client, (0..200_000).map(|number| persistent(format!("{SUBTREE}/{number}"))))
+    run_multis(client, (0..400_000).map(|number| persistent(format!("{SUBTREE}/{number}"))))
+}
+
+fn list() -> Request {
+    Request::GetChildren(GetChildrenRequest { path: SUBTREE.to_owned(), watch: false })
+}
+
+fn set() -> Request {
+    Request::SetData(SetDataRequest { path: SUBTREE.to_owned(), data: Some(Bytes::new()), version: -1 })
 }
 
 fn set_quota() -> Request {
@@ -204,7 +232,7 @@ fn watch_and_flood(target: &Target) -> io::Result<Findings> {
             }
             events
         });
-        let mut findings = flood(target, 16, &Request::SetData(set))?.without_failures();
+        let mut findings = flood(target, 16, &[Request::SetData(set)])?.without_failures();
         let _ = socket.shutdown(Shutdown::Both);
         let events = events.join().map_err(|_| io::Error::other("the watching thread panicked"))?;
         findings.note += &format!(", {events} events");

@@ -2,7 +2,8 @@
 //!
 //! A read with no earlier request outstanding is answered from the shared tree, through the same function that the node
 //! uses. A read behind other requests goes to the node, which answers it between two transactions, so that it sees the
-//! session's earlier writes and none of the later ones.
+//! session's earlier writes and none of the later ones. A read that may be long, such as a list of children, waits until the
+//! earlier requests are answered, and the later ones wait with it: everybody would wait for it on the node's thread.
 
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
@@ -65,7 +66,7 @@ impl Connection {
                     self.may_read = true;
                     return Ok(Next::Read);
                 }
-                Kind::Read(_) if !self.has_room_for_read() => return Ok(Next::Wait),
+                Kind::Read(op) if is_list(op) || !self.has_room_for_read() => return Ok(Next::Wait),
                 Kind::Ping | Kind::Auth | Kind::Sasl | Kind::Sync | Kind::Write(_) | Kind::Read(_) => {}
             }
             let Some(body) = self.next_body(input)? else { return Ok(Next::Wait) };
@@ -321,6 +322,20 @@ impl Connection {
             Err(error) => error.into(),
         }
     }
+}
+
+/// Whether the reply to a read may be long, and its cost with it.
+fn is_list(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::GetChildren
+            | OpCode::GetChildren2
+            | OpCode::MultiRead
+            | OpCode::GetEphemerals
+            | OpCode::GetAcl
+            | OpCode::SetWatches
+            | OpCode::SetWatches2
+    )
 }
 
 /// How to process a request.

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
 use pole_jute::{
-    AuthPacket, ConnectRequest, ConnectResponse, CreateTxn, Deframer, ErrorCode, GetDataRequest, MultiReadOp,
-    MultiReadRequest, OpCode, Reader, Record, ReplyHeader, RequestHeader, SyncRequest, Txn, TxnEntry, TxnHeader,
-    Writer, Xid,
+    AuthPacket, ConnectRequest, ConnectResponse, CreateTxn, Deframer, ErrorCode, GetChildrenRequest, GetDataRequest,
+    MultiReadOp, MultiReadRequest, OpCode, Reader, Record, ReplyHeader, RequestHeader, SyncRequest, Txn, TxnEntry,
+    TxnHeader, Writer, Xid,
 };
 use pole_tree::{Caller, Changes, Rules, Tree, Watcher, Watches};
 use pole_types::{Span, Time};
@@ -256,6 +256,20 @@ fn a_read_waits_for_earlier_writes_and_otherwise_bypasses_the_node() {
     driver.machine.reply(2, 1, &ok(), driver.context.now);
     driver.machine.reply(3, 1, &ok(), driver.context.now);
     assert_eq!(driver.replies(), [(2, ErrorCode::Ok), (3, ErrorCode::Ok)]);
+}
+
+#[test]
+fn a_list_waits_at_the_connection_until_earlier_requests_are_answered() {
+    let mut driver = Driver::open();
+    driver.create("/a", 3);
+    let list = request(2, OpCode::GetChildren, &GetChildrenRequest { path: "/".into(), watch: false });
+    driver.send(&[&write(1)[..], &list, &write(3), &get(4, "/a")].concat());
+    assert_eq!(driver.events.len(), 1, "a long list would hold up the node, and a later write must not be seen in it");
+    assert!(driver.machine.waits_for_replies(&driver.input));
+    driver.machine.reply(1, 1, &ok(), driver.context.now);
+    driver.serve();
+    assert_eq!(driver.replies(), [(1, ErrorCode::Ok), (2, ErrorCode::Ok)]);
+    assert!(matches!(&driver.events[1..], [Event::Request { .. }, Event::Read { .. }]), "the others follow");
 }
 
 #[test]
