@@ -155,6 +155,11 @@ impl<M: Machine> Node<M> {
         self.leadership.as_ref().map(|leadership| leadership.expiry.remaining(now))
     }
 
+    /// How often this server reported that it applies more slowly than the leader proposes.
+    pub fn lag_reports(&self) -> u64 {
+        self.lag_reports
+    }
+
     /// The number of clients' syncs that wait for the leader's answer.
     pub fn pending_syncs(&self) -> usize {
         self.pending_syncs.len()

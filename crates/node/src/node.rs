@@ -61,6 +61,8 @@ pub struct Node<M> {
     /// Not everything that is ready was applied.
     pub(crate) applies_later: bool,
     pub(crate) lag: Lag,
+    /// How often this server reported that it is behind.
+    pub(crate) lag_reports: u64,
     pub(crate) pending_syncs: PendingSyncs,
     pub(crate) liveness: Liveness,
     pub(crate) touches: Touches,
@@ -147,6 +149,7 @@ impl<M: Machine> Node<M> {
             continue_requested: false,
             applies_later: false,
             lag: Lag::default(),
+            lag_reports: 0,
             pending_syncs: PendingSyncs::default(),
             liveness: Liveness::default(),
             touches: Touches::default(),

@@ -246,6 +246,7 @@ impl<M: Machine> Node<M> {
         if self.lag.must_report(self.now)
             && let Some((leader, epoch)) = self.serving()
         {
+            self.lag_reports += 1;
             if leader == self.config.me {
                 self.is_behind(leader, epoch);
             } else {

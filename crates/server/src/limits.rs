@@ -36,6 +36,8 @@ pub(crate) enum Limit {
     ConnectionTokens,
     /// Bytes of outstanding large requests.
     LargeRequestBytes,
+    /// Long lists for operators, by number and length.
+    Lists,
 }
 
 impl Limit {
@@ -92,10 +94,11 @@ impl Limit {
             Self::Outstanding => "globalOutstandingLimit",
             Self::ConnectionTokens => "connectionMaxTokens",
             Self::LargeRequestBytes => "largeRequestMaxBytes",
+            Self::Lists => "long lists",
         }
     }
 
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::ClientConnections,
         Self::Connections,
         Self::Descriptors,
@@ -109,6 +112,7 @@ impl Limit {
         Self::Outstanding,
         Self::ConnectionTokens,
         Self::LargeRequestBytes,
+        Self::Lists,
     ];
 }
 

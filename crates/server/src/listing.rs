@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::limits::Limit;
 use crate::shared::Shared;
 
 /// A list, and the permit for it. The next long list is made when the permit is dropped.
@@ -58,9 +59,18 @@ pub(crate) async fn make<T: Send + 'static>(
         return Ok(List { content: list(shared, &mut Budget::new()), permit: None });
     }
     let permit = timeout(WAIT_MAX, Arc::clone(&shared.lists).acquire_owned()).await.ok().and_then(Result::ok);
-    let permit = permit.ok_or(Busy)?;
+    let Some(permit) = permit else {
+        shared.status.limits.add(Limit::Lists, 1);
+        return Err(Busy);
+    };
     let shared = Arc::clone(shared);
-    let content = spawn_blocking(move || list(&shared, &mut Budget::new())).await.map_err(|_| Busy)?;
+    let make = move || {
+        let mut budget = Budget::new();
+        let content = list(&shared, &mut budget);
+        shared.status.limits.add(Limit::Lists, u64::from(budget.is_exhausted));
+        content
+    };
+    let content = spawn_blocking(make).await.map_err(|_| Busy)?;
     Ok(List { content, permit: Some(permit) })
 }
 

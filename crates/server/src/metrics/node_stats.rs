@@ -25,6 +25,8 @@ pub(crate) struct NodeStats {
     pub(crate) serving_for: Option<Span>,
     pub(crate) pending_syncs: usize,
     pub(crate) queues: Queues,
+    /// How often this server told the leader that it applies too slowly.
+    pub(crate) lag_reports: u64,
     /// Requests that were refused because of a limit of the tree while this server led.
     pub(crate) refusals: Refusals,
     /// Reads answered by the node whose reply would have been too large.
@@ -80,6 +82,7 @@ impl NodeStats {
             serving_for: serving_since(driver).map(|since| now - since),
             pending_syncs: node.pending_syncs(),
             queues: node.queues(),
+            lag_reports: node.lag_reports(),
             refusals: node.machine().refusals(),
             replies_over_limit: node.machine().replies_over_limit(),
             longest_turn: driver.longest_turn,

@@ -139,6 +139,7 @@ fn add_limits(shared: &Shared, stats: Option<&NodeStats>, page: &mut Page) {
         ("pole.tree.depthMax", refusals.depth),
         ("pole.tree.ephemeralsMax", refusals.ephemerals),
         ("transaction bytes", refusals.txn),
+        ("apply lag", stats.map_or(0, |stats| stats.lag_reports)),
         ("peer queue bytes", shared.status.peers.slow.load(Ordering::Relaxed)),
     ];
     let rows = connection_limits.chain(tree_limits).map(|(key, count)| (format!("limit=\"{key}\""), count));
