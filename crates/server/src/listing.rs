@@ -5,10 +5,10 @@
 //! permit for it lasts until the list is sent, so memory holds one of them.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
 use crate::limits::Limit;
@@ -70,7 +70,11 @@ pub(crate) async fn make<T: Send + 'static>(
         shared.status.limits.add(Limit::Lists, u64::from(budget.is_exhausted));
         content
     };
-    let content = spawn_blocking(make).await.map_err(|_| Busy)?;
+    // A thread that ends with the list returns its memory; one of a pool would keep it.
+    let (sender, made) = oneshot::channel();
+    let thread = thread::Builder::new().name("list".to_owned());
+    thread.spawn(move || drop(sender.send(make()))).map_err(|_| Busy)?;
+    let content = made.await.map_err(|_| Busy)?;
     Ok(List { content, permit: Some(permit) })
 }
 
