@@ -98,7 +98,7 @@ impl Pace {
     }
 }
 
-/// So late the clients of a server may be before others wait for them.
+/// How far a server may lag before the leader slows down.
 const BEHIND_AFTER: Span = Span::from_ms(50);
 const REPORT_EVERY: Span = Span::from_ms(10);
 /// Longer than the time between two reports, and not so long that a server that stops slows others.

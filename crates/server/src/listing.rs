@@ -85,7 +85,7 @@ pub(crate) struct Busy;
 
 /// The longest list, in bytes of text: about 75,000 watches.
 const LIST_BYTES_MAX: usize = 8 << 20;
-/// A list of so many entries takes about a millisecond, and needs no permit.
+/// A list of up to this many entries takes about a millisecond and needs no permit.
 const SHORT_MAX: usize = 1_000;
 /// How long a list may wait for others.
 const WAIT_MAX: Duration = Duration::from_secs(5);

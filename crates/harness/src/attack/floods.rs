@@ -116,7 +116,7 @@ impl Flood {
     }
 }
 
-/// Sends these requests again and again, so many times at once, from all clients.
+/// Sends these requests from all clients in a loop, repeated `at_once` times in each write.
 fn flood(target: &Target, at_once: usize, requests: &[Request]) -> io::Result<Flood> {
     let (done, failed, ends) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let clients = (0..CLIENTS).map(|number| target.session(number % target.ports.len()));

@@ -362,7 +362,7 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// A batch of requests that takes longer makes a connection a slow one. Ordinary batches end after 2 ms.
 const SLOW_BATCH: Span = Span::from_ms(3);
 
-/// So much input takes long, too.
+/// A connection with this much buffered input counts as slow, too.
 const LARGE_INPUT_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
